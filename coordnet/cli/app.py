@@ -151,7 +151,9 @@ def inpaint(*, signals: options.Pictures, asked: options.Inpainting, common: opt
 
 
 @app.command(cls=Helped)
+@grouped
 def fill(
+    *,
     cube: Annotated[Path, Argument(metavar="CUBE", help="A .nc, .zarr or .tif file of labeled arrays.")],
     out: Annotated[Path, Option(help="The file for the result, of any of these kinds; a figure and a record beside.")],
     var: Annotated[
@@ -162,6 +164,14 @@ def fill(
     ] = None,
     prior: options.Prior = "auto",
     uncertainty: options.Uncertainty = False,
+    memory: Annotated[
+        str | None,
+        Option(
+            help="Bytes that a fit takes at most, such as 3GiB; half of what is free if not given. What needs more is "
+            "filled in overlapping blocks of space, into a .zarr, and goes on where it was interrupted."
+        ),
+    ] = None,
+    many: options.Many,
     seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Seed of the samples that are hidden.")] = 0,
     force: options.Force = False,
     as_json: options.Json = False,
@@ -173,8 +183,8 @@ def fill(
     """
     from coordnet.cli.fill import run
 
-    asked = {"max_gap": max_gap, "prior": prior, "uncertainty": uncertainty}
-    run(cube, out, var or [], asked, options.Output(seed=seed, force=force, json=as_json, quiet=quiet))
+    asked = {"max_gap": max_gap, "prior": prior, "uncertainty": uncertainty, "memory": memory}
+    run(cube, out, var or [], asked, many, options.Output(seed=seed, force=force, json=as_json, quiet=quiet))
 
 
 @command

@@ -1,56 +1,121 @@
 """The command ``coordnet fill``: the missing values of NetCDF, Zarr and GeoTIFF files."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray
+from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report, specs
-from coordnet.cli.common import Output
+from coordnet.cli.common import Many, Output, parse_bytes
 from coordnet.comparison.stopwatch import once
+from coordnet.media.files import available_memory
+from coordnet.plans.hold_out import middle
 from coordnet.plots.cubes import filled_figure
-from coordnet.restore.fill import Filled, fill
+from coordnet.restore.blocks import BYTES, check_chunks
+from coordnet.restore.fill import fill
 from coordnet.restore.labeled import Labeled
-from coordnet.xarray.files import GEOTIFF, kind_of, open_dataset, write_dataset
+from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
+from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_dataset
+from coordnet.xarray.stores import BlockStore
 
 PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
+SHARE = 2  # divisor of the free memory that a fit may take without --memory
 
 
-def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], output: Output) -> None:
+def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: Many, output: Output) -> None:
     """Fill the variables of a file, write them to another one, and a figure and a record beside it."""
     figure, record = (out.with_suffix(suffix) for suffix in (".png", ".json"))
     _check(cube, [out, figure, record], force=output.force)
-    prior = specs.parse_prior(options["prior"])
-    if prior is None:
-        raise _checks.wrong("prior", "auto or the name of a prior", options["prior"])
+    output = replace(report.reading(output, cube), settings=options | {"var": names})
     dims = PLANE if cube.suffix.lower() in GEOTIFF else None
     with open_dataset(cube) as dataset:
-        made, found = dataset.copy(), {}
-        for name in _chosen(dataset, names):
-            asked = {"max_gap": options["max_gap"], "uncertainty": options["uncertainty"], "prior": prior}
-            with output.stage(f"reading {name}"):
-                array = dataset[name].load()
-            with specs.naming(f"{cube}, {name}"):
-                filled, seconds = once(
-                    lambda a=array, k=asked: fill(a, dims, seed=output.seed, progress=output.progress, **k)
-                )
-            made[name] = filled.array
-            if filled.std is not None:
-                made[f"{name}_std"] = filled.std
-            found[name] = _described(array, filled, seconds)
-        first = next(iter(found))
-        drawn = _figure(dataset[first], made[first], made.get(f"{first}_std"), dims)
-        write_dataset(made, out)
+        asked = _asked(dataset, out, options, many, output) | {"dim": dims}
+        dataset = dataset.chunk() if "memory" in asked else dataset
+        chosen = _chosen(dataset, names)
+        made, reports = _filled(dataset, chosen, cube, asked, output)
+        if "memory" in asked:
+            _write_blocks(made, out, cube, many, output)
+            made = open_dataset(out)
+        else:
+            write_dataset(made, out)
+        found = {name: _described(dataset[name], made[name], *reports[name]) for name in chosen}
+        drawn = _figure(dataset, made, chosen[0], dims)
     drawn.savefig(figure, dpi=110)
-    said = report.origin("fill", replace(report.reading(output, cube), settings=options | {"var": names}))
+    said = report.origin("fill", output)
     said |= {"variables": found, "out": str(out), "seed": output.seed, "versions": report.versions()}
     record.write_text(json.dumps(said, indent=2, ensure_ascii=False, default=str) + "\n")
     lines = [f"{name}: {_words(part)}" for name, part in found.items()]
     report.show(said, [*lines, f"written to {out}, with {figure.name} and {record.name}"], output)
+
+
+def _asked(dataset: xarray.Dataset, out: Path, options: dict[str, Any], many: Many, output: Output) -> dict[str, Any]:
+    """Return the options of ``fill``, with a ``memory`` if the dataset is filled block by block.
+
+    It is if a variable does not fit into memory, or workers are asked for. A ``ValueError`` is raised if the result is
+    then no Zarr store, or a chunk exceeds the memory.
+    """
+    prior, memory = specs.parse_prior(options["prior"]), parse_bytes(options["memory"])
+    if prior is None:
+        raise _checks.wrong("prior", "auto or the name of a prior", options["prior"])
+    asked = {"prior": prior, "max_gap": options["max_gap"], "uncertainty": options["uncertainty"]}
+    asked |= {"seed": output.seed, "progress": output.progress}
+    free = memory or available_memory() // SHARE
+    needed = max((BYTES * array.size for array in dataset.data_vars.values() if array.dtype.kind == "f"), default=0)
+    if needed <= free and many.workers == 1 and many.dask is None:
+        return asked
+    if kind_of(out, "out") is not ZARR:
+        expected = "a .zarr for what is filled in blocks, by workers or for want of memory"
+        raise _checks.wrong("out", expected, f"{out.name}, for about {needed / 2**30:.1f} GiB")
+    for array in dataset.data_vars.values():
+        if array.chunks is not None:
+            check_chunks(array.data, free)
+    return asked | {"memory": memory}
+
+
+def _filled(
+    dataset: xarray.Dataset, chosen: list[str], cube: Path, asked: dict[str, Any], output: Output
+) -> tuple[xarray.Dataset, dict[str, tuple[dict[str, Any], float]]]:
+    """Return the dataset with some variables filled, and the report and the seconds of each."""
+    made, reports = dataset.copy(), {}
+    for name in chosen:
+        array = dataset[name]
+        if "memory" not in asked:
+            with output.stage(f"reading {name}"):
+                array = array.load()
+        stage = output.stage(f"learning from blocks of {name}") if "memory" in asked else nullcontext()
+        with specs.naming(f"{cube}, {name}"), stage:
+            filled, seconds = once(lambda a=array: fill(a, **asked))
+        made[name], reports[name] = filled.array, (filled.report, seconds)
+        if filled.std is not None:
+            made[f"{name}_std"] = filled.std
+    return made, reports
+
+
+def _write_blocks(made: xarray.Dataset, out: Path, cube: Path, many: Many, output: Output) -> None:
+    """Write a dataset of Dask arrays into a Zarr store, block by block, from where an interrupted run stopped.
+
+    A ``ValueError`` is raised if a block fails; those that are done are kept.
+    """
+    chunks = {str(name): variable.chunks for name, variable in made.variables.items() if variable.chunks}
+    store = BlockStore(out, made, report.origin("fill", output) | {"chunks": chunks})
+    jobs, total = store.jobs(), sum(prod(map(len, sizes)) for sizes in chunks.values())
+    bar = tqdm(total=total, initial=total - len(jobs), desc="blocks", disable=not output.progress, dynamic_ncols=True)
+    with bar, outcomes(jobs, workers=many.workers, dask=many.dask) as found:
+        for (name, *index), outcome in found:
+            if isinstance(outcome, Failed):
+                place = f"block {'.'.join(map(str, index))} of {name}"
+                kept = "the blocks that are done are kept, and the same command goes on from there"
+                raise ValueError(f"{cube}: expected {place} to be filled, found that {outcome.reason}; {kept}")
+            bar.update()
+    store.finish()
 
 
 def _check(cube: Path, outputs: list[Path], *, force: bool) -> None:
@@ -77,10 +142,12 @@ def _chosen(dataset: xarray.Dataset, names: list[str]) -> list[str]:
     return found
 
 
-def _described(array: xarray.DataArray, filled: Filled, seconds: float) -> dict[str, Any]:
-    missing, left = (int(a.isnull().sum()) for a in (array, filled.array))
-    counts = {"known": array.size - missing, "filled": missing - left, "left": left}
-    return {"shape": list(array.shape), **counts, "seconds": seconds, "report": filled.report}
+def _described(
+    before: xarray.DataArray, after: xarray.DataArray, found: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    missing, left = (int(a.isnull().sum()) for a in (before, after))
+    counts = {"known": before.size - missing, "filled": missing - left, "left": left}
+    return {"shape": list(before.shape), **counts, "seconds": seconds, "report": found}
 
 
 def _words(part: dict[str, Any]) -> str:
@@ -89,15 +156,26 @@ def _words(part: dict[str, Any]) -> str:
     return f"{size}, {part['filled']:,} filled, {part['left']:,} left, {used}, {report.duration(part['seconds'])}"
 
 
-def _figure(before: Any, after: Any, std: Any, dims: Any) -> Any:
-    """Return the figure of a variable: of its first channel, with its last two axes as height and width."""
-    labeled, shown = Labeled.of(before, dims), _frames(before, dims)
+def _figure(before: xarray.Dataset, after: xarray.Dataset, name: str, dims: Any) -> Any:
+    """Return the figure of a variable: of its first channel, with its last two axes as height and width.
+
+    Of a large one the middle is shown.
+    """
+    axes = Labeled.of(before[name], dims).axes
+    lengths = [before.sizes[d] for d in axes]
+    part = dict(zip(axes, middle(tuple(lengths), FIGURE_POINTS), strict=True)) if prod(lengths) > MAX_POINTS else {}
+    old, new, std = (
+        data[key].isel(part).load() if key in data else None
+        for data, key in ((before, name), (after, name), (after, f"{name}_std"))
+    )
+    labeled, shown = Labeled.of(old, dims), _frames(old, dims)
     times = labeled.own(labeled.axes[0]) if labeled.has_time else [""]
     labels = [str(t).removesuffix("T00:00:00.000000000").removesuffix(" 00:00:00") for t in times]
     labels = labels if len(labels) == len(shown) else [""] * len(shown)
-    name = f"{before.name} ({before.attrs['units']})" if "units" in before.attrs else str(before.name)
+    attributes = before[name].attrs
+    title = f"{name} ({attributes['units']})" if "units" in attributes else name
     deviations = None if std is None else _frames(std, dims)
-    return filled_figure(shown, _frames(after, dims), deviations, labels, name, upward=dims is None)
+    return filled_figure(shown, _frames(new, dims), deviations, labels, title, upward=dims is None)
 
 
 def _frames(array: Any, dims: Any) -> np.ndarray:

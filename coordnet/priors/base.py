@@ -1,10 +1,12 @@
 """What a prior is: parameters, when it suits which samples and what it costs, its plan, and its words."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
@@ -12,6 +14,8 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.heads import labelled
 from coordnet.plans.plan import Plan
 from coordnet.sampling.samples import Geometry
+
+Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
@@ -105,6 +109,13 @@ class Prior(ABC):
 
     def settled(self, report: FitReport) -> "Prior":
         """Return the prior with the numbers that a fit chose, for fits to parts of its samples; itself by default."""
+        return self
+
+    def taught(self, fits: Sequence[Learned]) -> "Prior":
+        """Return the prior with what fits to some blocks of a signal learned, for its other blocks of the same lengths.
+
+        By default it is the prior itself, which learns from each block.
+        """
         return self
 
     def robust(self) -> "Prior":

@@ -1,6 +1,7 @@
 """Filling the missing values of labeled arrays: fields in time with clouds and land, tables, maps."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,14 +11,18 @@ from jaxtyping import Bool, Float
 from coordnet import _checks
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import REQUIRED, as_prior
+from coordnet.restore.blocks import Blocks, is_divided
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import fit_large
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice
+from coordnet.sampling.samples import Samples
 
 WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
+UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
 Signal = Float[np.ndarray, "*grid channels"]
 Mask = Bool[np.ndarray, "*grid channels"]
@@ -41,9 +46,13 @@ def fill(
     period: Mapping[str, float] | None = None,
     prior: Prior | Literal["auto"] = "auto",
     seed: int | None = None,
+    memory: int | None = None,
     progress: bool = False,
 ) -> Filled:
     """Fill the missing values of an ``xarray.DataArray``; the others stay as they are, to the bit.
+
+    An array of Dask's is filled when it is computed, in overlapping blocks of space if it is large, under a prior that
+    some of the blocks teach now. Each is a task, so that the array may be larger than memory.
 
     Parameters
     ----------
@@ -67,6 +76,8 @@ def fill(
         The assumption about the values; see ``cn.fit``.
     seed : int, optional
         The seed of the hidden samples that decide the prior.
+    memory : int, optional
+        The bytes that filling one block of a Dask array takes at most; about a gigabyte if not given.
     progress : bool
         Whether to show bars.
 
@@ -76,32 +87,33 @@ def fill(
         ``array`` has the name, dimensions, coordinates, attributes, encoding and type of the one that was given;
         integers and float16 become float64. ``std`` is the standard deviation of the errors, 0 where values are known
         and NaN where they are missing still, None if it was not asked for. ``report`` is that of the fit, empty if
-        there was nothing to fill.
+        there was nothing to fill; for a Dask array it says how that is divided.
 
     Raises
     ------
     ValueError
-        If there is no known value, coordinates are not monotonic, or a mask, a dimension or a gap does not fit.
+        If there is no known value, coordinates are not monotonic, or a mask, a dimension or a gap does not fit. Also if
+        the memory does not suffice for a block or a chunk of a Dask array, or its coordinates are unequal in blocks.
     """
     labeled = Labeled.of(array, dim)
-    signal = labeled.signal()
-    known = ~np.isnan(signal)
-    if not known.any():
-        raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
-    wanted = ~known & (_wanted(known, labeled) if valid is None else labeled.mask(valid))
-    if max_gap is not None:
-        wanted &= _short(known, labeled, max_gap)
-    if not wanted.any():
-        return Filled(
-            labeled.labeled(signal), labeled.labeled(np.where(known, 0.0, np.nan)) if uncertainty else None, {}
-        )
-    values, deviations, report = _estimated(labeled, signal, period, prior, seed, uncertainty, progress)
-    made = labeled.labeled(np.where(wanted, values, signal))
-    if deviations is None:
-        return Filled(made, None, report)
-    std = labeled.labeled(np.where(wanted, deviations, np.where(known, 0.0, np.nan)))
+    signal, mask = labeled.signal(), None if valid is None else labeled.mask(valid)
+    limit, channels = None if max_gap is None else _limit(labeled, max_gap), signal.shape[-1]
+    numbers = tuple(labeled.numbers(d) for d in labeled.axes)
+    gaps = Gaps(numbers, labeled.has_time, limit, prior, seed, uncertainty, progress)
+    if is_divided(signal):
+        around = [j for j, d in enumerate(labeled.axes) if labeled.period(d, period) is not None]
+        made, report = _in_blocks(gaps, signal, mask, around, memory)
+    else:
+        signal, numbers, inside = wrapped(labeled, signal, period)
+        mask = None if mask is None else wrapped(labeled, mask, period)[0]
+        made, report = replace(gaps, numbers=tuple(numbers)).filled(signal, mask)
+        made = made[inside]
+    values = labeled.labeled(made[..., :channels])
+    if not uncertainty:
+        return Filled(values, None, report)
+    std = labeled.labeled(made[..., channels:])
     std.attrs = {k: v for k, v in array.attrs.items() if k == "units"}
-    return Filled(made, std.rename(f"{array.name or 'filled'}_std"), report)
+    return Filled(values, std.rename(f"{array.name or 'filled'}_std"), report)
 
 
 def wrapped(
@@ -122,42 +134,141 @@ def wrapped(
     return np.ascontiguousarray(signal), numbers, tuple(inside)
 
 
-def _estimated(
-    labeled: Labeled, signal: Signal, period: Any, prior: Any, seed: int | None, uncertainty: bool, progress: bool
-) -> tuple[Signal, Signal | None, dict[str, Any]]:
-    """Return the values of a fit at the nodes of a signal, their deviations if asked for, and the report.
+@dataclass(frozen=True)
+class Gaps:
+    """Which gaps of a signal are filled, and how; the names are those of ``fill``.
 
-    Fields in time are fitted on the lattice of their frames and nodes, whose times the prior knows; others in their
-    coordinates.
+    ``numbers`` are the coordinates along the axes, the first of which may be time; ``max_gap`` is in their units.
+    ``means`` are the values of the channels where a block has none of its own.
     """
-    values, numbers, inside = wrapped(labeled, signal, period)
-    lattice = Lattice(tuple(map(len, numbers))) if labeled.has_time else RectilinearLattice(*numbers)
-    samples = lattice.sample(torch.from_numpy(values))
-    chosen = choose_prior(samples, learned=True) if prior == "auto" else as_prior(prior, REQUIRED)
-    assert chosen is not None, "a prior that learns"
-    chosen = chosen.in_time(tuple(numbers[0].tolist())) if labeled.has_time else chosen
-    chosen = chosen if seed is None else chosen.seeded(seed)
-    made, report = fit_large(samples, lambda part: fit(part, prior=chosen, progress=progress), progress=progress)
-    found = report.as_dict() | {"used": report.used(chosen.name)}
-    if isinstance(made, torch.Tensor):
-        if uncertainty:
-            raise _checks.wrong("uncertainty", "an array that is fitted as a whole", f"{samples.grid}, in tiles")
-        return made.numpy()[inside], None, found
-    estimate = made.render(alignment="sample").detach().numpy()[inside]
-    return estimate, made.std().numpy()[inside] if uncertainty else None, found
+
+    numbers: tuple[np.ndarray, ...]
+    has_time: bool
+    max_gap: float | None
+    prior: Prior | Literal["auto"]
+    seed: int | None
+    uncertainty: bool
+    progress: bool
+    means: np.ndarray | None = None
+
+    def filled(
+        self, signal: Signal, valid: Mask | None = None
+    ) -> tuple[Float[np.ndarray, "*grid all_channels"], dict[str, Any]]:
+        """Return a signal without its gaps, with the deviations as further channels if asked for, and a report.
+
+        A ``ValueError`` is raised if there is no known value.
+        """
+        known = ~np.isnan(signal)
+        if not known.any() and self.means is None:
+            raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
+        wanted = ~known & (self._wanted(known) if valid is None else valid)
+        if self.max_gap is not None:
+            wanted &= _short(known, self.numbers[0], self.max_gap)
+        parts, report = [signal], {}
+        if wanted.any():
+            estimate, deviations, report = self.estimated(signal, known)
+            parts[0] = np.where(wanted, estimate, signal)
+        else:
+            deviations = signal
+        if self.uncertainty:
+            parts.append(np.where(wanted, deviations, np.where(known, signal.dtype.type(0), np.nan)))
+        return np.concatenate(parts, -1) if self.uncertainty else parts[0], report
+
+    def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, dict[str, Any]]:
+        """Return the values of a fit at the nodes of a signal, their deviations if asked for, and the report."""
+        if not known.any():
+            return np.broadcast_to(self.means, signal.shape), np.full_like(signal, np.nan), {}
+        samples = self.samples(signal)
+        made, report = fit_large(samples, self.fit, progress=self.progress)
+        found = report.as_dict() | {"used": report.used(self.chosen(samples).name)}
+        if isinstance(made, torch.Tensor):
+            if self.uncertainty:
+                raise _checks.wrong("uncertainty", "an array that is fitted as a whole", f"{samples.grid}, in tiles")
+            return made.numpy(), None, found
+        deviations = made.std().numpy() if self.uncertainty else None
+        return made.render(alignment="sample").detach().numpy(), deviations, found
+
+    def samples(self, signal: Signal) -> Samples:
+        """Return the samples of a signal; fields in time are on the lattice of their frames and nodes.
+
+        So are blocks of others, whose coordinates are equally spaced.
+        """
+        lengths = tuple(map(len, self.numbers))
+        is_block = self.has_time or lengths != signal.shape[:-1]
+        lattice = Lattice(signal.shape[:-1]) if is_block else RectilinearLattice(*self.numbers)
+        return lattice.sample(torch.from_numpy(signal))
+
+    def fit(self, samples: Samples) -> Reconstruction:
+        """Fit samples under the prior that is chosen for them."""
+        return fit(samples, prior=self.chosen(samples), progress=self.progress)
+
+    def chosen(self, samples: Samples) -> Prior:
+        """Return the prior for some samples, which knows the times of frames."""
+        prior = choose_prior(samples, learned=True) if self.prior == "auto" else as_prior(self.prior, REQUIRED)
+        assert prior is not None, "a prior that learns"
+        prior = prior.in_time(tuple(self.numbers[0].tolist())) if self.has_time else prior
+        return prior if self.seed is None else prior.seeded(self.seed)
+
+    def block(self, signal: Signal, valid: Mask | None = None) -> Float[np.ndarray, "*grid all_channels"]:
+        """Return a block of a signal without its gaps, in its own type; see ``filled``."""
+        return self.filled(signal, valid)[0].astype(signal.dtype, copy=False)
+
+    def _wanted(self, known: Mask) -> Mask:
+        """Return where values are wanted if nothing else is said: everywhere but at points that no frame knows."""
+        return np.broadcast_to(known.any(0, keepdims=True), known.shape) if self.has_time else np.ones_like(known)
 
 
-def _wanted(known: Mask, labeled: Labeled) -> Mask:
-    """Return where values are wanted if nothing else is said: everywhere but at points that no frame knows."""
-    return np.broadcast_to(known.any(0, keepdims=True), known.shape) if labeled.has_time else np.ones_like(known)
+def _in_blocks(
+    gaps: Gaps, signal: Any, valid: Any, around: list[int], memory: int | None
+) -> tuple[Any, dict[str, Any]]:
+    """Return a Dask array without its gaps, which are filled when it is computed, and a report.
+
+    The prior is learned from some blocks and shared by all; a block alone learns its own.
+    """
+    blocks = Blocks.of(signal, range(int(gaps.has_time), signal.ndim - 1), around, memory)
+    gaps, used = replace(gaps, progress=False), gaps.prior if gaps.prior == "auto" else gaps.prior.name
+    if len(blocks) > 1:
+        _check_divisible(gaps)
+        some = list(blocks.sample(_has_gaps)) or list(blocks.sample(_has_values))
+        if not some:
+            raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
+        gaps, used = _taught(gaps, some)
+    channels = signal.shape[-1] * (2 if gaps.uncertainty else 1)
+    made = blocks.map(gaps.block, *(() if valid is None else (valid,)), channels=channels)
+    return made, {"used": used} | blocks.report()
 
 
-def _short(known: Mask, labeled: Labeled, max_gap: Any) -> Mask:
-    """Return where gaps are at most as long as allowed, along time or the only axis."""
-    first, *others = labeled.axes
-    if others and not labeled.has_time:
-        raise _checks.wrong("max_gap", "None, for an array without a dimension of time or with several others", max_gap)
-    x, limit = labeled.numbers(first), _duration(labeled, max_gap)
+def _taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
+    """Return how gaps are filled with what some blocks of the signal teach, and the prior that this takes."""
+    samples = [gaps.samples(block) for block in some]
+    prior = gaps.chosen(samples[0])
+    fits = [fit(part, prior=prior) for part in samples]
+    means = np.nanmean(np.stack(some), axis=tuple(range(some[0].ndim)), dtype=np.float64)
+    taught = replace(gaps, prior=prior.taught([(made.report, made.learned) for made in fits]), seed=None, means=means)
+    return taught, fits[0].report.used(prior.name)
+
+
+def _has_gaps(block: Signal) -> bool:
+    return 0 < int(np.isnan(block).sum()) < block.size
+
+
+def _has_values(block: Signal) -> bool:
+    return not bool(np.isnan(block).all())
+
+
+def _check_divisible(gaps: Gaps) -> None:
+    """Refuse arrays without time in blocks that have unequal coordinates, or a longest gap, with a ``ValueError``."""
+    if gaps.has_time:
+        return
+    if gaps.max_gap is not None:
+        raise _checks.wrong("max_gap", "None, for an array without time that is filled in blocks", gaps.max_gap)
+    for x in gaps.numbers:
+        if len(x) > 2 and np.ptp(np.diff(x)) > UNEQUAL * abs(x[-1] - x[0]) / (len(x) - 1):
+            raise _checks.wrong("array", "equally spaced coordinates where it is filled in blocks", "unequal ones")
+
+
+def _short(known: Mask, x: np.ndarray, limit: float) -> Mask:
+    """Return where gaps along the first axis are at most as long as allowed, in units of its coordinates."""
     count = len(x)
     number = np.arange(count).reshape((-1,) + (1,) * (known.ndim - 1))
     before = np.maximum.accumulate(np.where(known, number, 0), 0)
@@ -165,9 +276,12 @@ def _short(known: Mask, labeled: Labeled, max_gap: Any) -> Mask:
     return x[after] - x[before] <= limit
 
 
-def _duration(labeled: Labeled, max_gap: Any) -> float:
-    """Return a gap in the numbers of the first axis: days for times."""
-    if labeled.own(labeled.axes[0]).dtype.kind not in "MO":
+def _limit(labeled: Labeled, max_gap: Any) -> float:
+    """Return the longest gap that is filled along time or the only axis, in the numbers of that: days for times."""
+    first, *others = labeled.axes
+    if others and not labeled.has_time:
+        raise _checks.wrong("max_gap", "None, for an array without a dimension of time or with several others", max_gap)
+    if labeled.own(first).dtype.kind not in "MO":
         return _checks.positive("max_gap", max_gap)
     from pandas import Timedelta
 

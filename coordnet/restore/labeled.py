@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from coordnet import _checks
 
@@ -92,17 +92,21 @@ class Labeled:
             raise _checks.wrong(axis, "times that increase, each once", f"{own[at]} before {own[at + 1]}")
         return found
 
-    def signal(self) -> Float[np.ndarray, "*grid channels"]:
-        """Return the values along increasing coordinates, with all channels in the last axis."""
+    def signal(self) -> Any:
+        """Return the values (*grid, channels) along increasing coordinates, see ``ordered``."""
         return self.ordered(self.array).astype(self.dtype)
 
-    def ordered(self, array: Any) -> np.ndarray:
-        """Return the values of an array with the same dimensions in the order of the signal."""
-        values = array.transpose(*self.axes, *self.channels).values
-        values = np.flip(values, tuple(j for j, d in enumerate(self.axes) if _decreases(self.own(d))))
+    def ordered(self, array: Any) -> Any:
+        """Return the values of an array with the same dimensions in the order of the signal, (*grid, channels).
+
+        Those of Dask stay so; along their axes of space, which chunks divide, the order stays.
+        """
+        array = array.transpose(*self.axes, *self.channels)
+        values = array.values if array.chunks is None else array.data
+        values = np.flip(values, self._flipped(self.array.chunks is None))
         return values.reshape(*values.shape[: len(self.axes)], -1)
 
-    def mask(self, valid: Any) -> Bool[np.ndarray, "*grid channels"]:
+    def mask(self, valid: Any) -> Any:
         """Return a mask that is labeled, or has the shape of the array's last axes, in the order of the signal.
 
         A ``ValueError`` is raised if it does not fit.
@@ -118,8 +122,13 @@ class Labeled:
             expected = f"a mask of the lengths {dict(self.array.sizes)}, or of some of these dimensions"
             raise _checks.wrong("valid", expected, getattr(valid, "shape", type(valid).__name__)) from None
 
-    def labeled(self, values: Float[np.ndarray, "*grid channels"], new: Mapping[str, Any] | None = None) -> Any:
-        """Return a signal as an array with the dimensions, the names and the attributes of this one.
+    def _flipped(self, in_memory: bool, onto: Mapping[str, np.ndarray] | None = None) -> tuple[int, ...]:
+        """Return the axes that are reversed in the order of the signal, by their own or other coordinates."""
+        turned = (j for j, d in enumerate(self.axes) if _decreases(self.own(d) if onto is None else onto[d]))
+        return tuple(j for j in turned if in_memory or (j == 0 and self.has_time))
+
+    def labeled(self, values: Any, new: Mapping[str, Any] | None = None) -> Any:
+        """Return a signal (*grid, channels) as an array with the dimensions, names and attributes of this one.
 
         Along axes of ``new`` it has other coordinates; what depends on these dimensions is left out.
         """
@@ -127,9 +136,10 @@ class Labeled:
         onto = {d: np.asarray(new[d], dtype=_kind(self.own(d))) if d in new else self.own(d) for d in self.axes}
         lengths = [len(onto[d]) for d in self.axes] + [self.array.sizes[d] for d in self.channels]
         values = values.reshape(lengths)
-        values = np.flip(values, tuple(j for j, d in enumerate(self.axes) if _decreases(onto[d])))
+        in_memory = isinstance(values, np.ndarray)
+        values = np.flip(values, self._flipped(in_memory, onto))
         values = values.transpose([(*self.axes, *self.channels).index(d) for d in self.array.dims])
-        values = np.ascontiguousarray(values, dtype=self.dtype)
+        values = np.ascontiguousarray(values, dtype=self.dtype) if in_memory else values.astype(self.dtype)
         if not new:
             made = self.array.copy(data=values)
         else:

@@ -57,7 +57,7 @@ def regrid(
     labeled, new = Labeled.of(array, dims, counts=False), dict(coordinates or {})
     for name in new:
         _checks.choice("coordinates", name, labeled.axes)
-    signal = labeled.signal()
+    signal = np.asarray(labeled.signal())
     values, numbers, _ = wrapped(labeled, signal, period)
     onto = [labeled.numbers(d, new.get(d)) for d in labeled.axes]
     made = fit(RectilinearLattice(*numbers).sample(torch.from_numpy(values)), prior=prior)

@@ -21,7 +21,8 @@ SUFFIXES = (*NETCDF, *ZARR, *GEOTIFF)
 def open_dataset(path: Path) -> xarray.Dataset:
     """Open a file of labeled arrays, of which nothing is read yet.
 
-    The variables of a GeoTIFF have the dimensions band, y and x, and its georeference beside them. A ``ValueError`` is
+    The variables of a GeoTIFF have the dimensions band, y and x, and its georeference beside them. An array of Zarr
+    alone, without labels, is a variable named after the file. A ``ValueError`` is
     raised if the file is missing, of another kind or damaged, or a package is missing that reads it.
     """
     kind = kind_of(path)
@@ -29,9 +30,7 @@ def open_dataset(path: Path) -> xarray.Dataset:
         raise _checks.wrong("cube", "a file of labeled arrays", f"none at {path}")
     try:
         if kind is ZARR:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that a store without consolidated metadata takes longer to open
-                return xarray.open_zarr(path)
+            return _open_zarr(path)
         if kind is GEOTIFF:
             read: Any = importlib.import_module("rioxarray").open_rasterio(path, masked=True)
             return read if isinstance(read, xarray.Dataset) else read.to_dataset(name=read.name or "band_data")
@@ -39,6 +38,16 @@ def open_dataset(path: Path) -> xarray.Dataset:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise _checks.wrong("cube", f"{path}, a file of labeled arrays", f"an error ({reason})") from None
+
+
+def _open_zarr(path: Path) -> xarray.Dataset:
+    """Open a group of arrays, or one array, of Zarr."""
+    stored = importlib.import_module("zarr").open(str(path), mode="r")
+    if hasattr(stored, "shape"):
+        return xarray.DataArray(importlib.import_module("dask.array").from_zarr(stored)).to_dataset(name=path.stem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a store without consolidated metadata takes longer to open
+        return xarray.open_zarr(path)
 
 
 def write_dataset(dataset: xarray.Dataset, path: Path) -> None:

@@ -112,7 +112,8 @@ class AdaptivePlan(LearnedPlan):
 
     def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
         """Return centered samples in uncorrelated channels, on the padded lattice where holes or scratches are."""
-        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        rotation = None if self.prior.spectrum is None else self.prior.spectrum.rotation
+        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated, rotation=rotation)
         plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
         if plain and self.modes.spans_grid and self.measurement.is_structured_mask:
             return problem.on_padded_grid()
@@ -127,10 +128,13 @@ class AdaptivePlan(LearnedPlan):
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         """Return the coefficients of one centered signal, and the estimate of its hidden samples.
 
-        The second is None if no sample was hidden, or the samples are no mask.
+        The second is None if no sample was hidden, the samples are no mask, or the prior has a spectrum.
         """
         values, units = self.normalized(values)
         problem = self.problem(values)
+        if self.prior.spectrum is not None:
+            last = Trail(problem, STRUCTURED_START, self.prior.spectrum.penalty.to(values))
+            return self._fitted(last, self._finish(last, 0, tqdm(disable=True)), units), None
         starts, limit = self.prior.starts_in(len(self.modes.lattice)), self.prior.rounds
         if problem.constrained:
             limit, starts = min(limit, STRUCTURED_ROUNDS), self.prior.starts or (STRUCTURED_START,)
@@ -147,21 +151,27 @@ class AdaptivePlan(LearnedPlan):
             if chosen and deciding is problem:  # only the last round is left to learn from all samples
                 last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
             solution = self._finish(last, left, bar)
-        solution.warn_unless_converged(self.tolerance)
-        coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
+        fitted = self._fitted(last, solution, units, kept)
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
-        report = AdaptiveReport(
-            method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
-            start=_power_law(start),
-            rounds=kept,
-            tried=[trail.record(float(units)) for trail in trails],
-            iterations=solution.iterations,
-            relative_residual=float(solution.relative_residual.max()),
-        )
+        tried = [trail.record(float(units)) for trail in trails]
+        report: Any = replace(fitted.report, start=_power_law(start), tried=tried)
         if chosen is not None and held_out is not None and are_wide(self.measurement.weights[0] > 0):
             copies = [held_out, *self._copies(deciding, chosen, values, units)]
             report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies))
-        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
+        return replace(fitted, report=report), held_out
+
+    def _fitted(self, last: Trail, solution: Solution, units: Tensor, rounds: int = 0) -> Fitted:
+        """Return the coefficients of the last solve, and its spectrum."""
+        problem = last.problem
+        solution.warn_unless_converged(self.tolerance)
+        coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
+        report = AdaptiveReport(
+            method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
+            rounds=rounds,
+            iterations=solution.iterations,
+            relative_residual=float(solution.relative_residual.max()),
+        )
+        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
 
     def _finish(self, trail: Trail, rounds: int, bar: Any) -> Solution:
         """Learn the spectrum in the remaining rounds, and solve to the tolerance with the last one."""

@@ -1,5 +1,6 @@
 """The adaptive prior: when it suits samples, and its plans."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -9,7 +10,8 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive.measured import MeasuredPlan
 from coordnet.priors.adaptive.parameters import AdaptiveParameters
 from coordnet.priors.adaptive.plan import AdaptivePlan
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.adaptive.shared import Spectrum
+from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.samples import Geometry
 
@@ -46,6 +48,11 @@ class Adaptive(AdaptiveParameters, Prior):
         anisotropy = tuple(law.anisotropy) if isinstance(law.anisotropy, list) else law.anisotropy
         start = Smoothness(law.power, law.strength, anisotropy)
         return replace(self, starts=(start,), rounds=report.rounds, hold_out=0.0)
+
+    def taught(self, fits: Sequence[Learned]) -> "Adaptive":
+        """Return the prior with the mean of the spectra that fits learned; itself if none of them learned one."""
+        found = [learned for _, learned in fits if "penalty" in learned]
+        return replace(self, spectrum=Spectrum.mean(found)) if found else self
 
     def seeded(self, seed: int) -> "Adaptive":
         """Return the prior with another seed of the hidden samples."""

@@ -60,12 +60,18 @@ class Problem:
 
 
 def decorrelate(
-    modes: Modes, measurement: ForwardModel, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
+    modes: Modes,
+    measurement: ForwardModel,
+    values: Float[Tensor, "signals channels *samples"],
+    *,
+    rotated: bool = True,
+    rotation: Tensor | None = None,
 ) -> Problem:
     """Rotate channels to the eigenvectors of their covariance, estimated from samples with both channels known.
 
-    The measurement is that of the signal's own channels; without ``rotated`` they are only sorted by variance.
-    Gradients flow to the values, while the rotation is held fixed.
+    The measurement is that of the signal's own channels; without ``rotated`` they are only sorted by variance. A
+    ``rotation`` that is given is taken in the place of the eigenvectors. Gradients flow to the values, while the
+    rotation is held fixed.
     """
     weights = measurement.weights.expand_as(values).flatten(2).double()
     y = weights * values.detach().flatten(2)
@@ -75,9 +81,9 @@ def decorrelate(
         covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
     elif bool((pairs < MIN_PAIRS * weights.shape[-1]).any()):
         covariance = _covariance_of_solutions(modes, measurement, values.detach())
-    variance, rotation = torch.linalg.eigh(covariance)
+    variance, eigenvectors = torch.linalg.eigh(covariance)
     variance = variance.clamp(min=0).to(values).reshape(*values.shape[:2], *(1,) * len(modes.lattice))
-    rotation = rotation.to(values)
+    rotation = (eigenvectors if rotation is None else rotation).to(values)
     if measurement.weights.shape[1] == 1:
         return Problem(modes, measurement, rotate(rotation.mT, values), rotation, variance, False)
     rotated_back = measurement.operator @ ChannelRotation(rotation, modes.lattice)

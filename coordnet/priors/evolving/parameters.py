@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from coordnet import _checks
+from coordnet.priors.evolving.shared import FrameStatistics
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class EvolvingParameters:
     rounds: int = 6
     hold_out: float = 0.1
     seed: int = 0
+    statistics: tuple[FrameStatistics, ...] = ()
 
     def __post_init__(self) -> None:
         for time in self.times:

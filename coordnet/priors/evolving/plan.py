@@ -18,6 +18,7 @@ from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.evolving.frames import Followed, Problem, follow
 from coordnet.priors.evolving.parameters import EvolvingParameters
+from coordnet.priors.evolving.shared import FrameStatistics
 from coordnet.priors.evolving.solve import Mean
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
@@ -70,7 +71,10 @@ class EvolvingPlan(Plan):
             for frames in ([mean.frames for mean in means], [followed.estimate for _, followed in each])
         )
         report = _report(each, means)
-        fitted = Fitted(make_periodic(found.unsqueeze(0), self.encoding.shape), report)
+        learned: dict[str, Tensor] = {}
+        for channel, (problem, followed) in enumerate(each):
+            learned |= FrameStatistics.of(problem, followed.learner).tensors(channel)
+        fitted = Fitted(make_periodic(found.unsqueeze(0), self.encoding.shape), report, learned)
         if not hidden.any():
             return fitted, None
         part = before[0].part if before else tuple(slice(0, n) for n in self.geometry.grid)
@@ -78,8 +82,10 @@ class EvolvingPlan(Plan):
         return fitted, HeldOut(part, values[0][(..., *part)], seen, out, shown[(..., *part)])
 
     def _hidden(self, before: HeldOut | None) -> Mask:
-        """Return the samples that another prior hid, or hide some."""
+        """Return the samples that another prior hid, or hide some; none where there is nothing to learn."""
         hidden = np.zeros_like(self.known)
+        if self.prior.statistics:
+            return hidden
         if before is not None:
             hidden[(..., *before.part)] = before.hidden.cpu().numpy()
             return hidden
@@ -96,7 +102,11 @@ class EvolvingPlan(Plan):
             for channel, f in enumerate(y):
                 known, out = (mask[min(channel, len(mask) - 1)] for mask in (self.known, hidden))
                 problem = Problem.of(f, known, out, self.times)
-                found.append((problem, follow(problem, self.prior.rounds, hope / problem.scale, bar.update)))
+                if self.prior.statistics:
+                    followed = self.prior.statistics[channel].followed(problem)
+                else:
+                    followed = follow(problem, self.prior.rounds, hope / problem.scale, bar.update)
+                found.append((problem, followed))
         return found
 
 

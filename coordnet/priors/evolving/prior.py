@@ -1,14 +1,16 @@
 """The evolving prior: when it suits samples, and its plan."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from coordnet.encodings import Encoding
 from coordnet.plans.plan import Plan
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.evolving.parameters import EvolvingParameters
 from coordnet.priors.evolving.plan import EvolvingPlan
+from coordnet.priors.evolving.shared import FrameStatistics
 from coordnet.sampling.samples import Geometry
 
 FRAMES = 3, 400  # fewest and most frames for which it is taken unasked
@@ -34,6 +36,8 @@ class Evolving(EvolvingParameters, Prior):
         frame.
     seed : int
         The seed of the hidden samples.
+    statistics : tuple of FrameStatistics
+        What other blocks of the signal taught, one for each channel, with which nothing is learned.
 
     Raises
     ------
@@ -68,6 +72,10 @@ class Evolving(EvolvingParameters, Prior):
         """Estimate the seconds of a fit on one core."""
         grid = setting.geometry.grid
         return math.prod(grid) * setting.channels * (SECONDS + SECONDS_BY_FRAMES * grid[0])
+
+    def taught(self, fits: Sequence[Learned]) -> "Evolving":
+        """Return the prior with the mean of the covariances that fits learned."""
+        return replace(self, statistics=FrameStatistics.mean([learned for _, learned in fits]))
 
     def seeded(self, seed: int) -> "Evolving":
         """Return the prior with another seed of the hidden samples."""

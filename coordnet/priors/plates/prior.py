@@ -1,13 +1,14 @@
 """The thin plate: when it suits samples, and its plan."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from coordnet.encodings import Encoding
 from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import Plan
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.plates.field import dimensions, nyquist
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plan import ThinPlatePlan
@@ -104,6 +105,10 @@ class ThinPlate(PlateParameters, Prior):
         if self.is_chosen or not isinstance(report, PlateReport):
             return self
         return replace(self, order=report.order, cutoff=report.cutoff or math.inf, hold_out=0.0)
+
+    def taught(self, fits: Sequence[Learned]) -> "ThinPlate":
+        """Return the prior with the order and the cut-off of the first fit."""
+        return self.settled(fits[0][0])
 
     def seeded(self, seed: int) -> "ThinPlate":
         """Return the prior with another seed of the hidden samples."""

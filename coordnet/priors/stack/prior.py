@@ -1,7 +1,7 @@
 """Stacking: the weighted sum of the fits under several priors, with weights that hidden samples give."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,8 +16,8 @@ from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.posterior import Posterior
-from coordnet.priors.base import Prior
-from coordnet.priors.stack.trial import Trial
+from coordnet.priors.base import Learned, Prior
+from coordnet.priors.stack.trial import LEAST, Trial
 from coordnet.sampling.samples import Geometry
 
 
@@ -34,6 +34,8 @@ class Stack(Prior):
     priors : tuple of Prior
         The candidates, in the order in which they are tried: cheap ones first. The first one draws the hidden samples,
         if it hides some itself, and is what remains where too few samples are left to hide some.
+    weights : tuple of float
+        Their weights, if these are known from other blocks of the signal; hidden samples give them if empty.
 
     Notes
     -----
@@ -44,6 +46,7 @@ class Stack(Prior):
     name: ClassVar[str] = "stack"
     learns: ClassVar[bool] = True
     priors: tuple[Prior, ...]
+    weights: tuple[float, ...] = ()
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
@@ -61,6 +64,18 @@ class Stack(Prior):
     def seeded(self, seed: int) -> "Stack":
         """Return the candidates with another seed of the samples that they hide."""
         return replace(self, priors=tuple(prior.seeded(seed) for prior in self.priors))
+
+    def taught(self, fits: Sequence[Learned]) -> "Stack":
+        """Return the candidates that have a weight in the mean over fits, each with what it learned in these."""
+        weights, taught = [], []
+        for prior in self.priors:
+            text = prior.text
+            own = [(part, found) for report, found in fits for part in report.fits if part.prior == text]  # type: ignore[attr-defined]
+            weights.append(sum(_weights(report).get(text, 0.0) for report, _ in fits) / len(fits))
+            taught.append(prior.taught(own) if own else prior)
+        kept = [k for k, weight in enumerate(weights) if weight >= LEAST]
+        total = sum(weights[k] for k in kept)
+        return Stack(tuple(taught[k] for k in kept), tuple(weights[k] / total for k in kept))
 
     def in_time(self, times: tuple[float, ...]) -> "Stack":
         """Return the candidates for frames at some times."""
@@ -87,11 +102,13 @@ class StackPlan(Plan):
         return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        with torch.no_grad():
-            trial = Trial(self.prior.priors, self.plans, values.detach(), progress=self.progress)
-        weights = trial.weights()
+        trial = None
+        if not self.prior.weights:
+            with torch.no_grad():
+                trial = Trial(self.prior.priors, self.plans, values.detach(), progress=self.progress)
+        weights = np.array(self.prior.weights) if trial is None else trial.weights()
         used = sorted(np.flatnonzero(weights).tolist(), key=lambda k: -weights[k])
-        fits = {} if is_tracked(values) else trial.fits
+        fits = {} if is_tracked(values) or trial is None else trial.fits
         for k in used:
             if k not in fits:
                 self.plans[k].check_gradients(values)
@@ -99,7 +116,8 @@ class StackPlan(Plan):
         coefficients = torch.stack([float(weights[k]) * fits[k].coefficients for k in used]).sum(0)
         learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
         reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
-        report = _report(trial, self.prior.priors, weights, reports)
+        tried, total = ({k: 0.0 for k in used}, 0.0) if trial is None else (trial.tried, trial.error(weights))
+        report = _report(tried, total, self.prior.priors, weights, reports)
         return Fitted(coefficients, report, learned)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
@@ -110,10 +128,20 @@ class StackPlan(Plan):
         return super().posterior(values, learned)
 
 
-def _report(trial: Trial, candidates: Sequence[Prior], weights: np.ndarray, fits: list[FitReport]) -> StackReport:
-    """Return the report: every candidate with its hidden error and its weight, and the fits that have one."""
-    psnr = {k: decibels(error) if error else None for k, error in trial.tried.items()}
-    total = trial.error(weights)
+def _weights(report: Any) -> dict[str, float]:
+    """Return the weights that a report has by the texts of priors; where nothing was hidden, the first has it all."""
+    found = {candidate.prior: candidate.weight for candidate in report.candidates}
+    return found or {str(report.fits[0].prior): 1.0}
+
+
+def _report(
+    tried: Mapping[int, float], total: float, candidates: Sequence[Prior], weights: np.ndarray, fits: list[FitReport]
+) -> StackReport:
+    """Return the report: candidates with their mean squared hidden errors and their weights, and the fits with one.
+
+    An error of 0, like the ``total`` one of the sum, stands for none that was met.
+    """
+    psnr = {k: decibels(error) if error else None for k, error in tried.items()}
     return StackReport(
         method="; ".join(str(fit.method) for fit in fits),
         candidates=[Candidate(prior=candidates[k].text, weight=float(weights[k]), hold_out_psnr=psnr[k]) for k in psnr],

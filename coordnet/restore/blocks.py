@@ -1,0 +1,171 @@
+"""Arrays that may be larger than memory: Dask arrays are restored in overlapping blocks, each a task of its own."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordnet import _checks
+from coordnet.restore.restored import FEWER, MAX_POINTS
+from coordnet.sampling.axes import ByAxes
+
+# Nodes around a block along each divided axis that are fitted with it, by the number of these axes.
+HALO = ByAxes({1: 512, 2: 32, 3: 16, 4: 8})
+LEAST_SIDE = 2  # smallest length of a block along a divided axis, in halos
+SAMPLED = 4  # blocks from which the others' prior is learned
+BYTES = 1000  # peak bytes of a fit for each value of a block with its halo
+BASE = 2**29  # bytes of the interpreter with its packages and of what Dask reads ahead
+
+Block = np.ndarray  # (*lengths, channels)
+
+
+def is_divided(signal: Any) -> bool:
+    """Return whether a signal is a Dask array, of which nothing is in memory."""
+    return hasattr(signal, "dask") and hasattr(signal, "chunks")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The overlapping blocks of a signal (*grid, channels) that is a Dask array.
+
+    All have the same lengths, as what one learned is to suit the others: the signal goes on beyond its ends in mirror
+    images, or around along periodic axes, and results are cropped.
+
+    Attributes
+    ----------
+    signal : dask.array.Array
+        The signal, longer by the mirror images that fill the last blocks. Its chunks are the blocks.
+    grid : tuple of int
+        Its lengths without these.
+    halo : tuple of int
+        The nodes beyond each side of a block that are fitted with it, along every axis and that of the channels.
+    periodic : set of int
+        The axes that go around.
+    """
+
+    signal: Any
+    grid: tuple[int, ...]
+    halo: tuple[int, ...]
+    periodic: frozenset[int]
+
+    @classmethod
+    def of(
+        cls, signal: Any, divided: Sequence[int], periodic: Iterable[int] = (), memory: int | None = None
+    ) -> "Blocks":
+        """Divide some axes of a signal so that the fit of a block takes at most ``memory`` bytes.
+
+        Without a memory a block has at most a quarter of the points of the largest signal that is fitted as a whole, or
+        the smallest lengths.
+        Periodic axes that no suitable number of blocks divides evenly do not go around. A ``ValueError`` is raised if
+        the memory does not suffice for the smallest blocks, or for a chunk of the signal.
+        """
+        from dask import array as da
+
+        grid, largest = tuple(signal.shape[:-1]), MAX_POINTS // FEWER
+        if memory is not None:
+            largest = max(memory - BASE, 0) // (BYTES * signal.shape[-1])
+            check_chunks(signal, memory)
+        reach, around = HALO[len(divided)], set(periodic)
+        lengths = list(grid)
+        halo = [min(reach, n) if j in around else 0 for j, n in enumerate((*grid, 0))]
+        while math.prod(n + 2 * h for n, h in zip(lengths, halo, strict=False)) > largest:
+            axis = max(divided, key=lengths.__getitem__)
+            if lengths[axis] <= LEAST_SIDE * reach:
+                break
+            count = -(-grid[axis] // lengths[axis]) + 1
+            lengths[axis], halo[axis] = -(-grid[axis] // count), reach
+        _check_block(math.prod(n + 2 * h for n, h in zip(lengths, halo, strict=False)) * signal.shape[-1], memory)
+        for axis in sorted(around):
+            even = [n for n in range(LEAST_SIDE * reach, lengths[axis] + 1) if grid[axis] % n == 0]
+            lengths[axis] = even[-1] if even else lengths[axis]
+        around = {axis for axis in around if grid[axis] % lengths[axis] == 0}
+        beyond = [(0, -n % length) for n, length in zip(grid, lengths, strict=True)]
+        signal = da.pad(signal, [*beyond, (0, 0)], mode="symmetric") if np.any(beyond) else signal
+        return cls(signal.rechunk((*lengths, signal.shape[-1])), grid, tuple(halo), frozenset(around))
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return math.prod(self.signal.numblocks)
+
+    def report(self) -> dict[str, Any]:
+        """Return what a record says of the blocks."""
+        return {
+            "blocks": list(self.signal.numblocks[:-1]),
+            "lengths": list(self.signal.chunksize[:-1]),
+            "halo": list(self.halo[:-1]),
+        }
+
+    def sample(self, suits: Callable[[Block], bool]) -> Iterator[Block]:
+        """Yield some blocks with their halos, drawn at random from those that suit."""
+        from dask.array.overlap import overlap
+
+        overlapped, found = overlap(self.signal, self._depth, self._boundary), 0
+        for number in np.random.default_rng(0).permutation(len(self)):
+            block = overlapped.blocks[np.unravel_index(number, self.signal.numblocks)].compute()
+            if suits(block):
+                yield block
+                found += 1
+            if found == SAMPLED:
+                return
+
+    def map(self, work: Callable[..., Block], *others: Any, factor: int = 1, channels: int | None = None) -> Any:
+        """Return the Dask array of what some work makes of every block with its halo, each cropped to its own part.
+
+        The work may make ``factor`` nodes of one along every axis, and another number of channels. It is also given the
+        same parts of ``others``, Dask arrays of the signal's lengths.
+        """
+        from dask import array as da
+
+        widths = [(0, n - m) for n, m in zip(self.signal.shape, (*self.grid, self.signal.shape[-1]), strict=True)]
+        others = tuple(da.pad(x, widths, mode="symmetric").rechunk(self.signal.chunks) for x in others)
+        crop = tuple(slice(factor * h, -factor * h if h else None) for h in self.halo)
+        sizes = [tuple(factor * n for n in chunks) for chunks in self.signal.chunks[:-1]]
+        made = da.map_overlap(
+            _Cropped(work, crop),
+            self.signal,
+            *others,
+            depth=self._depth,
+            boundary=self._boundary,
+            trim=False,
+            allow_rechunk=False,
+            chunks=(*sizes, (channels or self.signal.shape[-1],)),
+            meta=np.empty((0,) * self.signal.ndim, self.signal.dtype),
+        )
+        return made[tuple(slice(0, factor * n) for n in self.grid)]
+
+    @property
+    def _depth(self) -> dict[int, int]:
+        return dict(enumerate(self.halo))
+
+    @property
+    def _boundary(self) -> dict[int, str]:
+        kinds = ["periodic" if j in self.periodic else "reflect" if h else "none" for j, h in enumerate(self.halo)]
+        return dict(enumerate(kinds))
+
+
+@dataclass(frozen=True)
+class _Cropped:
+    """Work on a block, of whose result the halo is cropped."""
+
+    work: Callable[..., Block]
+    crop: tuple[slice, ...]
+
+    def __call__(self, *parts: Block) -> Block:
+        return self.work(*parts)[self.crop]
+
+
+def _check_block(values: int, memory: int | None) -> None:
+    """Refuse a memory that does not suffice for the fit of a block with some values, with a ``ValueError``."""
+    if memory is not None and BASE + BYTES * values > memory:
+        raise _checks.wrong("memory", f"at least {BASE + BYTES * values:,} bytes for a block", f"{memory:,}")
+
+
+def check_chunks(signal: Any, memory: int) -> None:
+    """Refuse a signal of which one chunk takes more than the memory, with a ``ValueError``."""
+    largest = math.prod(signal.chunksize) * signal.dtype.itemsize
+    if largest > memory - BASE:
+        raise _checks.wrong(
+            "memory", f"at least {BASE + largest:,} bytes for a chunk of the array, or smaller chunks", f"{memory:,}"
+        )

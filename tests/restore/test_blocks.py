@@ -1,0 +1,154 @@
+"""Dask arrays: blocks against the whole, what blocks share against what one learned, and stores that go on."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.restore.blocks import HALO, Blocks
+from coordnet.sampling.axes import ByAxes
+
+da = pytest.importorskip("dask.array")
+xarray = pytest.importorskip("xarray")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of few thousand points, with small halos."""
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 6000)
+    monkeypatch.setattr("coordnet.restore.blocks.HALO", ByAxes({1: 64, 2: 16, 3: 4, 4: 2}))
+
+
+def field(shape, seed=0, power=1.6):
+    """A field with a power law for its spectrum."""
+    generator = np.random.default_rng(seed)
+    waves = np.hypot(*np.meshgrid(*(np.fft.fftfreq(n) for n in shape), indexing="ij"))
+    f = np.fft.ifft2(np.fft.fft2(generator.standard_normal(shape)) * (0.02 + waves) ** -power).real
+    return (f / f.std()).astype(np.float32)
+
+
+def clouds(frames, shape, seed=0):
+    return np.stack([field(shape, 100 + seed + k, 2.0) > 0.4 for k in range(frames)])
+
+
+@pytest.mark.parametrize("periodic", [(), (1,)])
+@pytest.mark.parametrize("factor", [1, 2])
+def test_blocks_see_their_neighbors_and_are_put_together(small, periodic, factor):
+    """A shift within every block is the shift of the whole, if halos reach far enough and are cropped right."""
+    f = np.random.default_rng(0).random((96, 160, 2)).astype(np.float32)
+    blocks = Blocks.of(da.from_array(f, chunks=(50, 41, 2)), (0, 1), periodic)
+    assert len(blocks) > 3 and len({blocks.signal.chunks[j] for j in range(2)}) == 2
+
+    def work(block):
+        moved = np.roll(block, (1, -2), (0, 1))
+        return moved.repeat(factor, 0).repeat(factor, 1)
+
+    mirrored = np.pad(f, [(2, 2), (2, 2), (0, 0)], mode="symmetric")
+    if periodic:
+        mirrored = np.pad(mirrored[:, 2:-2], [(0, 0), (2, 2), (0, 0)], mode="wrap")
+    expected = np.roll(mirrored, (1, -2), (0, 1))[2:-2, 2:-2].repeat(factor, 0).repeat(factor, 1)
+    assert np.array_equal(blocks.map(work, factor=factor).compute(scheduler="sync"), expected)
+
+
+def test_a_field_in_blocks_is_as_good_as_the_whole(small):
+    truth = field((190, 150))
+    known = np.random.default_rng(1).random(truth.shape) < 0.7
+    array = xarray.DataArray(np.where(known, truth, np.nan), dims=("y", "x"))
+    whole = cn.fill(array, prior=cn.Adaptive()).array.values
+    lazy = cn.fill(array.chunk(y=64), prior=cn.Adaptive())
+    assert lazy.report["blocks"] == [4, 4] and lazy.report["used"] == "adaptive"
+    made = lazy.array.compute(scheduler="sync").values
+    assert np.array_equal(made[known], truth[known]) and made.dtype == np.float32
+    errors = [10 * np.log10(np.square(f - truth)[~known].mean()) for f in (whole, made)]
+    assert errors[1] < errors[0] + 0.05
+
+
+def test_frames_in_blocks_are_as_good_as_the_whole(small, monkeypatch):
+    """Large scales persist and small ones do not; under clouds the blocks have what the whole has."""
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 49_000)
+    monkeypatch.setattr("coordnet.restore.blocks.HALO", HALO)
+    base, shape = field((100, 84), power=2.5), (100, 84)
+    truth = np.stack([base + 0.3 * field(shape, 1 + k) for k in range(5)])
+    values = np.where(clouds(5, shape), np.nan, truth)
+    values[:, :, :6] = np.nan
+    array = xarray.DataArray(values, {"time": [0, 1, 2, 4, 5], "y": -np.arange(100.0)}, ("time", "y", "x"))
+    prior, dims = cn.Evolving(rounds=1), ("time", "y", "x")
+    whole = cn.fill(array, dims, prior=prior).array
+    lazy = cn.fill(array.transpose("y", "time", "x").chunk(y=30), dims, prior=prior)
+    assert len(lazy.report["blocks"]) == 3 and lazy.report["blocks"][0] == 1 < lazy.report["blocks"][1]
+    made = lazy.array.compute(scheduler="sync").transpose(*dims)
+    assert np.isnan(made[:, :, :6]).all() and np.isfinite(made[:, :, 6:]).all()
+    hidden = np.isnan(values) & (np.arange(84) >= 6)
+    errors = [10 * np.log10(np.square(f.values - truth)[hidden].mean()) for f in (whole, made)]
+    assert errors[1] < errors[0] + 0.05
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        cn.Adaptive(),
+        cn.Evolving(rounds=1),
+        cn.ThinPlate(),
+        cn.Stack((cn.Adaptive(rounds=1), cn.ThinPlate(2, np.inf, 0.0))),
+    ],
+    ids=lambda prior: prior.name,
+)
+def test_what_one_block_taught_is_what_it_learned(prior):
+    """A fit under what a fit to the same samples learned is the same, though nothing is hidden or learned again."""
+    generator = np.random.default_rng(0)
+    f = torch.from_numpy(np.stack([field((24, 26), k, 2.5) for k in range(8)], -1))
+    f = f[..., :2] if prior.name != "evolving" else f.permute(2, 0, 1).unsqueeze(-1)
+    samples = cn.sample(f, torch.from_numpy(generator.random(f.shape[:-1]) < 0.6), dimensions=f.ndim - 1)
+    one = cn.fit(samples, prior=prior)
+    taught = prior.taught([(one.report, one.learned)])
+    other = cn.fit(samples, prior=taught)
+    assert taught != prior
+    assert float((other.render() - one.render()).square().mean().sqrt()) < 1e-2 * float(f.std())
+
+
+def test_stores_go_on_where_they_were_interrupted(tmp_path, small):
+    from coordnet.xarray.stores import BlockStore
+
+    values = np.random.default_rng(0).random((40, 30))
+    lazy = xarray.DataArray(da.from_array(values, chunks=(20, 15)) + 1, {"x": np.arange(30.0)}, ("y", "x"))
+    dataset = xarray.Dataset({"v": lazy, "name": ((), 5)})
+    path = tmp_path / "made.zarr"
+    jobs = BlockStore(path, dataset, {"seed": 0}).jobs()
+    assert len(jobs) == 4 and not path.exists()
+    for key in list(jobs)[:3]:
+        jobs[key]()
+    store = BlockStore(path, dataset, {"seed": 0})
+    assert list(store.jobs()) == list(jobs)[3:]
+    assert len(BlockStore(tmp_path / "other.zarr", dataset, {}).jobs()) == 4
+    for job in store.jobs().values():
+        job()
+    store.finish()
+    with xarray.open_zarr(path, consolidated=False) as made:
+        assert np.array_equal(made.v.values, values + 1) and made.name == 5 and list(made.x) == list(range(30))
+    assert not [p for p in tmp_path.iterdir() if "made" in p.name and p != path]
+    assert len(BlockStore(path, dataset, {"seed": 1}).jobs()) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda a: cn.fill(a.chunk(), memory=2**29 + 10**6),
+            "`memory`: expected at least .* bytes for a block, received",
+        ),
+        (
+            lambda a: cn.fill(a.chunk(), memory=2**29),
+            "`memory`: expected at least .* for a chunk of the array, or smaller",
+        ),
+        (lambda a: cn.fill(a.where(False).chunk()), "`array`: expected a value that is not NaN, received NaN alone"),
+        (lambda a: cn.fill(a.assign_coords(x=np.arange(80.0) ** 2).chunk()), "`array`: expected equally spaced coord"),
+        (lambda a: cn.fill(a.isel(time=[0, 0, 0]).chunk()), "`time`: expected times that increase"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_is_computed(call, words, small):
+    values = field((90, 80))
+    values[30:40, 30:40] = np.nan
+    array = xarray.DataArray(values, {"y": np.arange(90.0), "x": np.arange(80.0)}, ("y", "x"))
+    array = array.expand_dims(time=np.arange(3.0)) if "time" in words else array
+    with pytest.raises(ValueError, match=words):
+        call(array)
