@@ -74,8 +74,9 @@ class BlockStore:
 def _stored(block: Any, target: Any, region: tuple[slice, ...]) -> Any:
     """Return the task that writes a block, with those that it needs and no others."""
     import dask
+    from dask.array import store
 
-    (task,) = dask.optimize(block.to_zarr(target, region=region, compute=False))
+    (task,) = dask.optimize(store(block, target, regions=region, lock=False, compute=False))
     return task
 
 
