@@ -227,11 +227,11 @@ def _in_blocks(
     """
     blocks = Blocks.of(signal, range(int(gaps.has_time), signal.ndim - 1), around, memory)
     gaps, used = replace(gaps, progress=False), gaps.prior if gaps.prior == "auto" else gaps.prior.name
+    some = list(blocks.sample(_has_gaps)) or list(blocks.sample(_has_values))
+    if not some:
+        raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
     if len(blocks) > 1:
         _check_divisible(gaps)
-        some = list(blocks.sample(_has_gaps)) or list(blocks.sample(_has_values))
-        if not some:
-            raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
         gaps, used = _taught(gaps, some)
     channels = signal.shape[-1] * (2 if gaps.uncertainty else 1)
     made = blocks.map(gaps.block, *(() if valid is None else (valid,)), channels=channels)

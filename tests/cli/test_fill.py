@@ -1,13 +1,17 @@
 """The command ``coordnet fill``: files in, files out, with a figure and a record, and clear refusals."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from coordnet.sampling.axes import ByAxes
+
 xarray = pytest.importorskip("xarray")
 pytest.importorskip("netCDF4")
+stores = pytest.importorskip("coordnet.xarray.stores")
 
 
 @pytest.fixture
@@ -26,6 +30,16 @@ def cube(tmp_path, monkeypatch):
     sst.encoding["_FillValue"] = -99.0
     xarray.Dataset({"sst": sst, "flag": ("time", np.arange(6))}).to_netcdf("cube.nc")
     return truth
+
+
+write = stores._write
+
+
+def killed(task, mark):
+    """Write a block, unless it is one that kills its process."""
+    if Path("deadly").exists() and mark.name.endswith(".1.1"):
+        signal.raise_signal(signal.SIGKILL)
+    write(task, mark)
 
 
 FILL = ("fill", "cube.nc", "--prior", "adaptive")
@@ -72,6 +86,30 @@ def test_a_georeference_is_kept(cube, run, coarse):
         assert made.shape == (2, 14, 16) and np.isfinite(made).all()
 
 
+def test_a_lost_worker_is_told_and_the_same_command_goes_on(cube, run, forked, coarse, monkeypatch, tmp_path):
+    """What a killed run left is hidden, and the next one writes the other blocks alone."""
+    pytest.importorskip("dask")
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 500)
+    monkeypatch.setattr("coordnet.restore.blocks.HALO", ByAxes({1: 4, 2: 2, 3: 2, 4: 2}))
+    monkeypatch.setattr("coordnet.xarray.stores._write", killed)
+    deadly = tmp_path / "deadly"
+    deadly.touch()
+    blocks = (*FILL, "--out", "filled.zarr", "--workers", "2", "--quiet")
+    status, out, err = run(*blocks)
+    assert status == 2 and err.count("\n") == 1 and not out and "block 0.1.1 of sst" in err
+    assert "its process died" in err and "goes on from there" in err and not Path("filled.zarr").exists()
+    done = {path.name: path.stat().st_mtime_ns for path in Path(".filled.zarr.part/done").iterdir()}
+    deadly.unlink()
+    status, _, err = run(*blocks)
+    assert status == 0, err
+    assert done and not Path(".filled.zarr.part").exists()
+    with xarray.open_zarr("filled.zarr", consolidated=False) as made:
+        assert np.isnan(made.sst[:, :, :2]).all() and np.isfinite(made.sst[:, :, 2:]).all()
+        assert float(np.abs(made.sst.values - cube)[:, :, 2:].max()) < 0.7
+    record = json.loads(Path("filled.json").read_text())
+    assert record["variables"]["sst"]["report"]["blocks"][0] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -86,11 +124,19 @@ def test_a_georeference_is_kept(cube, run, coarse):
         ),
         (("fill", "cube.nc", "--out", "a.nc", "--max-gap", "soon"), "expected a duration such as '5D'"),
         (("fill", "cube.nc", "--out", "a.nc", "--prior", "none"), "--prior: expected auto or the name of a prior"),
+        (
+            ("fill", "cube.nc", "--out", "a.nc", "--workers", "2"),
+            "--out: expected a .zarr for what is filled in blocks",
+        ),
+        (("fill", "cube.nc", "--out", "a.zarr", "--memory", "1kB"), "`memory`: expected at least"),
+        (("fill", "empty.nc", "--out", "a.zarr", "--workers", "2"), "expected a value that is not NaN"),
         (("fill", "broken.nc", "--out", "a.nc"), "broken.nc, a file of labeled arrays, received an error"),
     ],
 )
 def test_wrong_input_is_refused_and_nothing_is_written(arguments, said, cube, run, tmp_path):
     (tmp_path / "broken.nc").write_bytes(b"no NetCDF")
+    with xarray.open_dataset("cube.nc") as given:
+        given.sst.where(False).to_netcdf("empty.nc")
     before = sorted(path.name for path in tmp_path.iterdir())
     status, out, err = run(*arguments)
     assert status == 2 and said in err and err.count("\n") == 1 and not out
