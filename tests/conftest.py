@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+from hypothesis import settings
 
 from tests import annotations as annotated
 
@@ -35,6 +36,8 @@ def pytest_addoption(parser):
 
 
 annotated.install()  # before coordnet is imported
+settings.register_profile("tests", deadline=None, max_examples=20)  # an example may wait for a busy machine
+settings.load_profile("tests")
 
 
 @pytest.fixture(autouse=True)

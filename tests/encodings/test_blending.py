@@ -30,7 +30,7 @@ def test_it_is_the_identity_at_nodes(name, kind, generator):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 999))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_forward_and_adjoint_pass_the_dot_test(kind, lengths, seed):
     g = torch.Generator().manual_seed(seed)
     points = torch.rand(9, len(lengths), dtype=torch.float64, generator=g)

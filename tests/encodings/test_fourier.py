@@ -27,7 +27,7 @@ def modes(lattice, padded):
 
 
 @given(st.integers(1, 12), st.integers(0, 5), st.integers(1, 30), st.floats(-0.5, 0.5), st.floats(0.01, 0.3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_chirp_transform_is_the_series(count, padding, onto, start, spacing):
     psi = encoding((count,), (count + padding,))
     layer = FourierLinear(torch.randn(2, count + padding, dtype=torch.float64))

@@ -54,7 +54,7 @@ def render(name, samples):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name, pattern", CASES)
-@settings(max_examples=2, deadline=None, derandomize=True)
+@settings(max_examples=2, derandomize=True)
 @given(power=st.integers(-90, 90), sign=st.sampled_from([1.0, -1.0]), exponent=st.floats(-20, 20), b=st.floats(-30, 30))
 def test_fits_have_no_scale_and_no_offset(name, pattern, power, sign, exponent, b):
     scale, expected = sign * 2.0**power, reference(name, pattern)
@@ -64,7 +64,7 @@ def test_fits_have_no_scale_and_no_offset(name, pattern, power, sign, exponent, 
     assert torch.allclose(found, expected, atol=0.01)  # to the tolerance of conjugate gradients
 
 
-@settings(max_examples=2, deadline=None, derandomize=True)
+@settings(max_examples=2, derandomize=True)
 @given(exponent=st.integers(-90, 90))
 def test_denoising_has_no_scale(exponent):
     scale = 2.0**exponent

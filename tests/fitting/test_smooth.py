@@ -183,7 +183,7 @@ def test_a_filter_is_its_matrix_and_changes_its_signal_only_where_it_may(overwri
 
 
 @given(st.integers(0, 999), st.sampled_from(["random:0.3", "entries:0.3"]))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_batches_and_channels_are_solved_apart(seed, pattern):
     g = torch.Generator().manual_seed(seed)
     geometry = sample(torch.rand(8, 9, 2), pattern, generator=g).geometry

@@ -71,7 +71,7 @@ def test_windows_are_sent_whole():
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_windows_anywhere_are_the_matrix_they_stand_for(data):
     rows, columns = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 200))
     blocks = []

@@ -40,7 +40,7 @@ def test_mode_product_is_the_kronecker_product(shapes, generator):
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=5), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_mode_product_and_its_adjoint_pass_the_dot_test(shapes, seed):
     matrices = draw(shapes, seed)
     g = torch.Generator().manual_seed(seed)

@@ -420,7 +420,7 @@ def coordinates(case, x):
 
 @pytest.mark.parametrize("name", OPERATORS)
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=3), st.integers(0, 2**31))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_adjoint_passes_the_dot_test(name, lattice, seed):
     generator = torch.Generator().manual_seed(seed)
     case = OPERATORS[name](tuple(lattice), generator)
@@ -431,7 +431,7 @@ def test_the_adjoint_passes_the_dot_test(name, lattice, seed):
 
 @pytest.mark.parametrize("name", OPERATORS)
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=3), st.floats(-3, 3), st.integers(0, 2**31))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_it_is_linear_and_so_is_its_adjoint(name, lattice, factor, seed):
     generator = torch.Generator().manual_seed(seed)
     case = OPERATORS[name](tuple(lattice), generator)

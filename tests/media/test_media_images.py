@@ -46,7 +46,7 @@ def test_integer_image_returns_bit_for_bit(tmp_path, suffix, depth, channels, si
     torch.testing.assert_close(read_image(again).signal, media.signal, rtol=0, atol=0)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), depth=st.sampled_from(["uint8", "uint16"]), suffix=st.sampled_from([".png", ".tif"]))
 def test_any_integer_image_round_trips(tmp_path, data, depth, suffix):
     shape = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4)))

@@ -68,7 +68,7 @@ def test_what_is_no_table(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), dtype=st.sampled_from(["float32", "float64"]), suffix=st.sampled_from([".csv", ".tsv"]))
 def test_any_numbers_round_trip(tmp_path, data, dtype, suffix):
     numbers = st.floats(allow_infinity=False, width=32 if dtype == "float32" else 64)
