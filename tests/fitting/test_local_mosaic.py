@@ -124,10 +124,9 @@ def test_what_a_mosaic_is(generator):
     assert not is_mosaic(torch.zeros(3, 8, 10, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("pattern", ["RGGB", "GBRG"])
-def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic(pattern):
+def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic():
     truth = synthetic_photograph(49, 60, 1) * torch.tensor([1.0, 0.9, 0.7])
-    samples = sample(truth, f"bayer:{pattern}")
+    samples = sample(truth, "bayer:GBRG")
     known = samples.geometry.known(3)
     made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local())
     render = made.render(alignment="sample")
@@ -139,7 +138,7 @@ def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic(pattern):
 
 
 def test_a_photograph_gains_over_the_adaptive_prior(data):
-    truth = load(data / "kodak" / "kodim05.png")[200:264, 300:364].float()
+    truth = load(data / "kodak" / "kodim05.png")[208:248, 308:348].float()
     samples = sample(truth, "bayer:RGGB")
     encoding, known = FourierEncoding.like(samples), samples.geometry.known(3)
     local, adaptive = (fit_closed_form(encoding, samples, prior=prior).render() for prior in (Local(), Adaptive()))
@@ -147,7 +146,7 @@ def test_a_photograph_gains_over_the_adaptive_prior(data):
 
 
 def test_noise_in_the_mosaic_is_removed(generator):
-    truth = synthetic_photograph(32, 32, 1) * torch.tensor([1.0, 0.9, 0.7])
+    truth = synthetic_photograph(24, 24, 1) * torch.tensor([1.0, 0.9, 0.7])
     noisy = truth + 0.03 * torch.randn(truth.shape, generator=generator)
     samples = sample(noisy, "bayer:RGGB")
     encoding = FourierEncoding.like(samples)
@@ -163,7 +162,7 @@ def test_a_small_mosaic_works(shape):
 
 
 def test_a_constant_stays_one():
-    samples = sample(torch.full((20, 20, 3), 0.3, dtype=torch.float64), "bayer:RGGB")
+    samples = sample(torch.full((12, 12, 3), 0.3, dtype=torch.float64), "bayer:RGGB")
     render = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local()).render()
     torch.testing.assert_close(render, torch.full_like(render, 0.3), atol=1e-6, rtol=0)
 
@@ -182,9 +181,9 @@ def test_errors_of_samples_left_out_are_those_of_refits_without_them(mixture, ge
 
 def saturated(generator):
     """Luma of a photograph, with colors of their own: smooth noise that is as fine as luma."""
-    colors = torch.randn(3, 80, 80, generator=generator)
+    colors = torch.randn(3, 48, 48, generator=generator)
     fine = torch.nn.functional.avg_pool2d(colors, 3, 1, 1) * 0.25
-    return (0.5 + 0.3 * synthetic_photograph(80, 80, 1) + fine.movedim(0, -1)).clamp(0, 1)
+    return (0.5 + 0.3 * synthetic_photograph(48, 48, 1) + fine.movedim(0, -1)).clamp(0, 1)
 
 
 def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monkeypatch):

@@ -132,7 +132,7 @@ def test_each_channel_may_have_its_own_mask_and_each_signal_its_own_choice(gener
         torch.testing.assert_close(on_grid(batch)[1], 2 * on_grid(fitted(one, prior)), atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize(("power", "ratio"), [(2, 1.03), (3, 0.98), (4, 0.85)])
+@pytest.mark.parametrize(("power", "ratio"), [(2, 1.03), (4, 0.85)])
 def test_rows_that_skip_samples_take_splines_of_the_order_of_their_spectrum(power, ratio, generator):
     frequencies = torch.arange(1, 4097, dtype=torch.float64)
     phases = torch.randn(2, 4096, generator=generator, dtype=torch.float64)
@@ -248,9 +248,9 @@ def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared
 
 
 def test_scattered_points_of_a_field_take_plates(generator):
-    points = torch.rand(200, 2, generator=generator, dtype=torch.float64) * 0.93
+    points = torch.rand(100, 2, generator=generator, dtype=torch.float64) * 0.9
     values = 0.5 + 0.3 * (5 * points.sum(1, keepdim=True)).sin()
-    samples = cn.Samples(cn.ScatteredPoints((16, 16), points), values)
+    samples = cn.Samples(cn.ScatteredPoints((12, 12), points), values)
     fit = cn.fit(samples)
     assert "plates" in fit.report.used("auto")
     assert float((fit(points) - values).abs().max()) < 1e-6
