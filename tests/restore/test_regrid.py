@@ -21,14 +21,17 @@ def temperature(dtype=np.float64):
     return xarray.DataArray(field(lat, lon).astype(dtype), coordinates, ("lat", "lon"), "t", attributes)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_values_and_labels_at_other_coordinates(dtype):
+SMOOTH = {"prior": cn.Smoothness(2.0, 1e-4)}
+
+
+@pytest.mark.parametrize(("dtype", "options", "tolerance"), [(np.float32, {}, 0.01), (np.float64, SMOOTH, 0.05)])
+def test_values_and_labels_at_other_coordinates(dtype, options, tolerance):
     array, lat, lon = temperature(dtype), np.linspace(70, -70, 15), np.linspace(5, 105, 9)
-    made = cn.regrid(array, {"lat": lat, "lon": lon})
+    made = cn.regrid(array, {"lat": lat, "lon": lon}, **options)
     assert made.dims == ("lat", "lon") and made.dtype == dtype and made.name == "t" and made.attrs == array.attrs
     assert made.lat.attrs == {"units": "degrees_north"} and float(made.level) == 850
     assert np.array_equal(made.lat, lat) and np.array_equal(made.lon, lon)
-    assert np.allclose(made, field(lat, lon), atol=0.01)
+    assert np.allclose(made, field(lat, lon), atol=tolerance)
 
 
 def test_missing_values_are_filled_and_others_kept():
@@ -61,7 +64,10 @@ def test_times_and_channels():
         (lambda a: cn.regrid(a, dims=5), "`dims`: expected a sequence of names of dimensions, received 5"),
         (lambda a: cn.regrid(a.drop_vars(["lat", "lon"])), "`array`: expected a DataArray with coordinates along"),
         (lambda a: cn.regrid(a, {"latt": [1.0]}), "`coordinates`: expected one of"),
-        (lambda a: cn.regrid(a, {"lat": [0.0, 95.0]}), "`coordinates`: expected numbers within half a spacing"),
+        (
+            lambda a: cn.regrid(a, {"lat": [0.0, 95.0]}, prior=cn.Smoothness()),
+            "`coordinates`: expected numbers within half a spacing",
+        ),
         (lambda a: cn.regrid(a.assign_coords(lon=[*range(11), 10])), r"`coordinates\[1\]`: expected increasing"),
     ],
 )
