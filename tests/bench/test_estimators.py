@@ -169,7 +169,7 @@ def _in_one_go(folder):
 def test_a_peer_whose_run_was_killed_ends_at_its_limit(tmp_path):
     """Also where it leaves no thread the time to see that its parent has gone."""
     code = "import pathlib, sys; from functools import partial; from coordnet.bench.jobs import limited\n"
-    code += f"from {__name__} import _in_one_go; limited(partial(_in_one_go, pathlib.Path(sys.argv[1])), 12.0)"
+    code += f"from {__name__} import _in_one_go; limited(partial(_in_one_go, pathlib.Path(sys.argv[1])), 4.0)"
     run = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2])
     while not (tmp_path / "number").exists() or not (tmp_path / "number").read_text():
         time.sleep(0.05)

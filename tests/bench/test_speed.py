@@ -43,7 +43,7 @@ def test_the_papers_procedure_is_the_fit(generator):
 
 
 def test_what_takes_too_long_is_stopped(monkeypatch):
-    monkeypatch.setattr(timings, "LIMIT", 4.0)
+    monkeypatch.setattr(timings, "LIMIT", 1.0)
     rows = Rows()
     rows.time("slow", partial(time.sleep, 60), 1, expected=9.0)
     rows.time("ill", partial(int, "none"), 1, expected=9.0)
