@@ -78,8 +78,7 @@ def wave_of(count, channels=1):
 # Patterns on a picture
 
 
-@pytest.mark.parametrize("sample", ["random:0.5", "entries:0.5", "bayer:RGGB"])
-@pytest.mark.parametrize("prior", ["auto", SMOOTH])
+@pytest.mark.parametrize(("sample", "prior"), [("random:0.5", SMOOTH), ("entries:0.5", "auto"), ("bayer:RGGB", SMOOTH)])
 def test_patterns_reconstruct_a_photograph(reconstruct, photo, sample, prior):
     record, folder = reconstruct(photo, "--sample", sample, "--prior", prior)
     assert record["sample"] == sample
@@ -380,12 +379,12 @@ def test_points_with_values_beyond_a_picture_s_become_an_array(fit, inputs):
     assert np.load(folder / "reconstruction.npy").shape == (16, 20, 1)
 
 
-@pytest.mark.parametrize(("dims", "shape"), [(1, "40"), (3, "5,6,7")])
-def test_points_of_one_and_three_axes(fit, inputs, dims, shape):
+@pytest.mark.parametrize(("dims", "shape", "prior"), [(1, "40", "auto"), (3, "5,6,7", "smooth")])
+def test_points_of_one_and_three_axes(fit, inputs, dims, shape, prior):
     unit = np.random.default_rng(0).random((200, dims))
     points = np.column_stack([unit, np.sin(2 * unit).sum(1), unit.prod(1)])
     header = "x,sum,product" if dims == 1 else None
-    record, folder = fit(save_points(inputs / "points.csv", points, header), "--shape", shape)
+    record, folder = fit(save_points(inputs / "points.csv", points, header), "--shape", shape, "--prior", prior)
     assert np.load(folder / "reconstruction.npy").shape == (*map(int, shape.split(",")), 2)
     assert record["residual"] < 0.1
 
