@@ -20,6 +20,7 @@ from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.machine import full_precision, lower_median
 from coordnet.metrics.baselines import BASELINES
 from coordnet.priors.least_squares import LeastSquares
+from coordnet.priors.stack import Stack
 from coordnet.sampling import Lattice, MaskedLattice, Measurements, Samples, ScatteredPoints, sample
 from coordnet.sampling.operators import Blur, FourierSamples
 from tests.pretend import OnGpu, Refused, pretend_cuda, tf32
@@ -117,15 +118,16 @@ FITS = {
     **{f"{p} smooth": (p, SMOOTH) for p in PATTERNS},
     **{f"{p} local": (p, LOCAL) for p in ("every:2", "random:0.4", "bayer:RGGB", "area:2")},
     **{f"{p} plates": (p, cn.ThinPlate(order=2, cutoff=1.0)) for p in ("random:0.4", "scattered:0.3")},
-    **{f"{p} auto": (p, "auto") for p in ("full", "random:0.4")},
+    "full auto": ("full", "auto"),
+    "random:0.4 stack": ("random:0.4", Stack((SMOOTH, cn.ThinPlate(order=2, cutoff=1.0)))),
     "every:2 none": ("every:2", None),
     "random:0.4 huber": ("random:0.4", replace(SMOOTH, loss="huber")),
 }
 
 
-@pytest.mark.parametrize("pattern", ["random:0.4", "bayer:RGGB", "area:2"])
-def test_spectra_are_learned_there(device, pattern):
-    samples = sample(picture(8), pattern)
+def test_spectra_are_learned_there(device):
+    """Those of masks and mosaics are learned there for the pilots of local priors."""
+    samples = sample(picture(8), "area:2")
     found = fitted(on(samples, device), ADAPTIVE).render()
     assert found.is_cuda
     near(found, fitted(samples, ADAPTIVE).render(), 5e-2)
