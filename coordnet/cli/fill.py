@@ -27,7 +27,7 @@ from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_da
 from coordnet.xarray.stores import BlockStore
 
 PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
-SHARE = 2  # divisor of the free memory that a fit may take without --memory
+MEMORY_DIVISOR = 2  # divisor of the free memory that a fit may take without --memory
 
 
 def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: Many, output: Output) -> None:
@@ -67,7 +67,7 @@ def _asked(dataset: xarray.Dataset, out: Path, options: dict[str, Any], many: Ma
         raise _checks.wrong("prior", "auto or the name of a prior", options["prior"])
     asked = {"prior": prior, "max_gap": options["max_gap"], "uncertainty": options["uncertainty"]}
     asked |= {"seed": output.seed, "progress": output.progress}
-    free = memory or available_memory() // SHARE
+    free = memory or available_memory() // MEMORY_DIVISOR
     needed = max((BYTES * array.size for array in dataset.data_vars.values() if array.dtype.kind == "f"), default=0)
     if needed <= free and many.workers == 1 and many.dask is None:
         return asked
@@ -159,7 +159,7 @@ def _words(part: dict[str, Any]) -> str:
 def _figure(before: xarray.Dataset, after: xarray.Dataset, name: str, dims: Any) -> Any:
     """Return the figure of a variable: of its first channel, with its last two axes as height and width.
 
-    Of a large one the middle is shown.
+    A large one shows its middle.
     """
     axes = Labeled.of(before[name], dims).axes
     lengths = [before.sizes[d] for d in axes]

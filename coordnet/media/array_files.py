@@ -14,9 +14,9 @@ from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by
 from coordnet.media.tags import Tags
 
 HDF5_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ".he5")  # NetCDF and HDF5
-MEMBER_SUFFIXES = (".npz", *HDF5_SUFFIXES)  # of files with several arrays
+MEMBER_SUFFIXES = (".npz", *HDF5_SUFFIXES)  # endings of files with several arrays
 ARRAY_SUFFIXES = (".npy", ".zarr", *MEMBER_SUFFIXES)
-LABELS = ("coordinates and attributes (coordnet fill does)",)  # what an array alone does not keep of NetCDF
+LABELS = ("coordinates and attributes (coordnet fill does)",)  # parts of NetCDF that an array alone loses
 MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
 

@@ -43,7 +43,7 @@ class RowFile:
     stored: Any  # the numbers in the file
     channel_axis: bool  # whether the last axis of the stored numbers holds channels
     alpha: bool  # whether the last channel is opacity
-    tags: Tags = Tags()  # what a picture's file says beside its pixels
+    tags: Tags = Tags()  # metadata of a picture's file
 
     @property
     def shape(self) -> tuple[int, ...]:

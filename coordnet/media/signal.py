@@ -48,7 +48,7 @@ class Media:
     alpha: bool = False  # whether the last channel is opacity: of two, beside gray, or of four, beside three colors
     stored: np.ndarray | None = None  # the numbers of the file, shaped as the signal, where writing might change them
     known: Bool[Tensor, "*grid channels"] | None = None  # where the stored numbers are written again
-    tags: Tags = Tags()  # what a picture's file says beside its pixels
+    tags: Tags = Tags()  # metadata of a picture's file
 
     def __post_init__(self) -> None:
         """Replace the bytes of a name that are not UTF-8, which neither figures nor JSON hold."""

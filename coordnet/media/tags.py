@@ -23,7 +23,7 @@ ORIENTATION, EXIF_IFD, EXIF_SIZE = 274, 34665, (40962, 40963)  # codes of EXIF; 
 # the metadata and the missing value of GDAL; of the first three, the lengths of a pixel and positions in pixels.
 TEXTS, PIXEL_SCALE, TIE_POINTS, TRANSFORMATION = (270, 271, 272, 306, 315, 33432), 33550, 33922, 34264
 PLACED, NODATA = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, 34735, 34736, 34737, 42112), 42113
-COUNTS = ("ImageJ", "images", "channels", "slices", "frames", "hyperstack", "min", "max", "Ranges")  # of ImageJ
+COUNTS = ("ImageJ", "images", "channels", "slices", "frames", "hyperstack", "min", "max", "Ranges")  # tags of ImageJ
 INCH = {2: 1.0, 3: 2.54}  # multiples of the resolution per inch, by TIFF's unit
 SPACES = {b"GRAY": (1, 2), b"RGB ": (3, 4)}  # numbers of channels that a color profile is for, by its data color space
 

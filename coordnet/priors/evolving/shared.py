@@ -18,7 +18,7 @@ PARTS = ("stretch", "matrices", "tilt", "noise")  # names of what is kept of a c
 
 @dataclass(frozen=True, eq=False)
 class FrameStatistics:
-    """What was learned of the frames of one channel, in the units of the signal.
+    """Statistics of the frames of one channel that a fit learned, in the units of the signal.
 
     Attributes
     ----------
