@@ -12,7 +12,8 @@ from coordnet.cli import specs
 from coordnet.cli.common import Gridding
 from coordnet.media.columns import Table
 from coordnet.media.files import mismatch
-from coordnet.sampling.points import PointLattice, points
+from coordnet.sampling.point_lattice import PointLattice
+from coordnet.sampling.points import points
 from coordnet.sampling.samples import Samples
 
 LETTERS = ("x", "y", "z", "t")  # options that name coordinates; axes of results are in the opposite order, as in CF

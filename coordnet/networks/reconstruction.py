@@ -22,7 +22,7 @@ from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.grids import Lattice
-from coordnet.sampling.points import lattice_of
+from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS
 

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.axes import Axes, Axis, ByAxes, UnevenAxis
+from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.node_spacing import mean_distance, scales_of
-from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
+from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
 
@@ -27,102 +27,7 @@ NODES = ByAxes({1: 2.0, 2: 2.0, 3: 1.25})
 MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
 MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
-GRID_ROUNDING = 1e-9  # steps by which an end of a grid may miss a multiple of its spacing
-COORDINATE_DIGITS = 12  # digits of a grid's coordinates, in steps: 3 × 0.1 is 0.3
 SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of points
-
-
-@dataclass(frozen=True)
-class PointAxis:
-    """The nodes first + i * spacing along one axis in the user's units; with a ``period`` the last precedes the first.
-
-    The points reach from ``low`` to ``high``. An axis of one node, where all points have one coordinate, is ignored.
-    """
-
-    name: str
-    first: float
-    spacing: float
-    count: int
-    period: float | None = None
-    unit: str | None = None
-    low: float = 0.0
-    high: float = 0.0
-
-    def to_unit(self, x: Tensor) -> Tensor:
-        """Return coordinates in units of the unit interval, within it on a periodic axis."""
-        if self.count == 1:
-            return 0.0 * x
-        if self.period is not None:
-            x = self.first + (x - self.first).remainder(self.period)
-        return (x - self.first) / (self.spacing * self.count)
-
-    def coordinates(self) -> np.ndarray:
-        """Return the coordinates of the nodes."""
-        return self.first + self.spacing * np.arange(self.count)
-
-    def covered(self, spacing: float | None) -> np.ndarray:
-        """Return multiples of a spacing, that of the nodes if not given, which cover the points or one period."""
-        step = self.spacing if spacing is None else spacing
-        first = math.floor(self.low / step + GRID_ROUNDING)
-        if self.count == 1:
-            return np.array([self.low])
-        return np.round(step * (first + np.arange(self.covering(spacing))), COORDINATE_DIGITS - round(math.log10(step)))
-
-    def covering(self, spacing: float | None) -> int:
-        """Return the number of coordinates that ``covered`` returns."""
-        step = self.spacing if spacing is None else spacing
-        if self.count == 1:
-            return 1
-        if self.period is not None:
-            return math.ceil(self.period / step - GRID_ROUNDING)
-        return math.ceil(self.high / step - GRID_ROUNDING) - math.floor(self.low / step + GRID_ROUNDING) + 1
-
-
-class PointLattice(RectilinearLattice):
-    """The nodes of a fit of points, with the name, the unit and the period of each axis."""
-
-    def __init__(self, *named: PointAxis) -> None:
-        super().__init__(*(axis.coordinates() for axis in named))
-        self.named = named
-        self._axes = tuple(Axis(axis.count, periodic=axis.period is not None) for axis in named)
-
-    @property
-    def periods(self) -> list[float | None]:
-        """The period of each axis, None for none."""
-        return [axis.period for axis in self.named]
-
-    @property
-    def steps(self) -> np.ndarray:
-        """The distance of the nodes along each axis, in its units."""
-        return np.array([axis.spacing for axis in self.named])
-
-    def locate(self, *coordinates: Coordinates) -> Axes:
-        """Return the axes of coordinates; those beyond the nodes are moved to the outermost one."""
-        if len(coordinates) != len(self.named):
-            raise _checks.wrong("coordinates", f"{len(self.named)} arrays, one for each axis", len(coordinates))
-        return tuple(self._located(j, x) for j, x in enumerate(coordinates))
-
-    def configuration(self) -> Any:
-        """The arguments as JSON values."""
-        return [vars(axis) for axis in self.named]
-
-    def _located(self, j: int, coordinates: Coordinates) -> Axis:
-        x = torch.as_tensor(np.asarray(coordinates, dtype=np.float64))
-        if x.ndim != 1 or not len(x) or not bool(torch.isfinite(x).all()):
-            raise _checks.wrong(self.named[j].name, "a row of finite coordinates", f"shape {tuple(x.shape)}")
-        unit = self._unit(j, x)
-        return UnevenAxis(len(x), float(unit[0]), 1 / len(x), positions=tuple(unit.tolist()))
-
-    def _unit(self, j: int, x: Tensor) -> Tensor:
-        return self.named[j].to_unit(x)
-
-
-def lattice_of(configuration: Sequence[Any] | None) -> RectilinearLattice | None:
-    """Return the lattice whose ``configuration`` is given, or that coordinates of each axis span; None for none."""
-    if not configuration:
-        return None
-    named = [PointAxis(**part) for part in configuration if isinstance(part, dict)]
-    return PointLattice(*named) if named else RectilinearLattice(*configuration)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import coordnet as cn
 from coordnet.encodings.blending import Blending
 from coordnet.sampling import Axis
 from coordnet.sampling.node_spacing import mean_distance, scales_of
-from coordnet.sampling.points import MARGIN, lattice_of
+from coordnet.sampling.point_lattice import lattice_of
+from coordnet.sampling.points import MARGIN
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.random((300, 2))
