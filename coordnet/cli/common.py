@@ -319,6 +319,10 @@ class Gridding:
     period: Annotated[
         list[str] | None, Option(metavar="COLUMN=LENGTH", help="An axis that wraps, such as lon=360; may be repeated.")
     ] = None
+    sphere: Annotated[
+        bool,
+        Option("--sphere", help="x and y are longitude and latitude in degrees on the whole sphere, with its poles."),
+    ] = False
     max_distance: Annotated[
         float | None, Option(parser=number, help="Distance from the nearest point beyond which nothing is written.")
     ] = None

@@ -61,6 +61,7 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
             names=names[:d],
             units={name: unit for name, unit in units.items() if name in names[:d]},
             period=periods,
+            sphere=names[:d][::-1] if asked.sphere else None,
         )
     samples = Samples(samples.geometry, samples.values.to(device))
     return Stations(samples, names[d : d + len(values)], units, _pairs("standard_name", asked.standard_name, names))

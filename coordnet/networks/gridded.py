@@ -9,7 +9,6 @@ import numpy as np
 
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
-from coordnet.sampling.extrapolation import beyond, distances
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.points import NODES
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
@@ -46,8 +45,9 @@ class Gridded:
             The distance of the grid's nodes along all axes or each, in their units. Nodes are multiples of it and cover
             the points. Axes without spacing or coordinates have the distance of the fit's own nodes.
         max_distance : number, optional
-            The distance from the nearest point, in the axes' units, beyond which the result is NaN. By default it is
-            everywhere; beyond the outermost nodes of the fit, about five points' distances away, it is constant.
+            The distance from the nearest point, in the axes' units, beyond which the result is NaN; on a sphere the
+            angle in degrees. By default there are values everywhere; those
+            beyond the outermost nodes of the fit, about five points' distances away, are constant.
         std : bool
             Whether the standard deviation of the errors is returned in the place of the values.
         **coordinates : array
@@ -65,7 +65,7 @@ class Gridded:
         found = found.detach().cpu().numpy()
         if max_distance is not None:
             limit = _checks.positive("max_distance", max_distance)
-            apart = distances(self._places("max_distance"), list(onto.values()), lattice.periods)
+            apart = lattice.distances(self._places("max_distance"), list(onto.values()))
             found = np.where(apart[..., None] <= limit, found, np.nan)
         return _labelled(found[..., 0] if found.shape[-1] == 1 else found, onto, lattice)
 
@@ -76,10 +76,9 @@ class Gridded:
         scales of the axes. A ``ValueError`` is raised as by ``grid``.
         """
         lattice, onto = self._onto(spacing, coordinates)
-        places, steps = self._places("fit"), lattice.steps
-        axes = [x / step for x, step in zip(onto.values(), steps, strict=True)]
-        periods = [period and period / step for period, step in zip(lattice.periods, steps, strict=True)]
-        found = beyond(places / steps, axes, periods, NODES[max(1, int((np.ptp(places, axis=0) > 0).sum()))])
+        places = self._places("fit")
+        dims = max(1, int((np.ptp(places, axis=0) > 0).sum()))
+        found = lattice.extrapolates(places, list(onto.values()), NODES[dims])
         return _labelled(found, onto, lattice)
 
     def _onto(

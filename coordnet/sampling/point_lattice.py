@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.axes import Axes, Axis, UnevenAxis
+from coordnet.sampling.extrapolation import FAR, beyond, distances
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
+from coordnet.sampling.sphere import nearest_angles, vectors
 
 GRID_ROUNDING = 1e-9  # steps by which an end of a grid may miss a multiple of its spacing
 COORDINATE_DIGITS = 12  # digits of a grid's coordinates, in steps: 3 × 0.1 is 0.3
@@ -22,6 +25,7 @@ class PointAxis:
     """The nodes first + i * spacing along one axis in the user's units; with a ``period`` the last precedes the first.
 
     The points reach from ``low`` to ``high``. An axis of one node, where all points have one coordinate, is ignored.
+    On a sphere the axis of latitudes goes on ``over_poles``, along the opposite meridian (``sphere.over_poles``).
     """
 
     name: str
@@ -32,6 +36,7 @@ class PointAxis:
     unit: str | None = None
     low: float = 0.0
     high: float = 0.0
+    over_poles: bool = False
 
     def to_unit(self, x: Tensor) -> Tensor:
         """Return coordinates in units of the unit interval, within it on a periodic axis."""
@@ -58,7 +63,7 @@ class PointAxis:
         step = self.spacing if spacing is None else spacing
         if self.count == 1:
             return 1
-        if self.period is not None:
+        if self.period is not None and not self.over_poles:
             return math.ceil(self.period / step - GRID_ROUNDING)
         return math.ceil(self.high / step - GRID_ROUNDING) - math.floor(self.low / step + GRID_ROUNDING) + 1
 
@@ -80,6 +85,28 @@ class PointLattice(RectilinearLattice):
     def steps(self) -> np.ndarray:
         """The distance of the nodes along each axis, in its units."""
         return np.array([axis.spacing for axis in self.named])
+
+    @property
+    def latitude(self) -> int | None:
+        """The number of the axis of latitudes on a sphere."""
+        return next((j for j, axis in enumerate(self.named) if axis.over_poles), None)
+
+    def distances(self, places: Float[np.ndarray, "n d"], axes: Sequence[np.ndarray]) -> Float[np.ndarray, "*grid"]:
+        """Return the distance of each node of a grid from the nearest place; on a sphere the angle in degrees."""
+        if self.latitude is None:
+            return distances(places, axes, self.periods)
+        nodes = np.stack(np.meshgrid(*axes, indexing="ij"), -1)
+        return nearest_angles(*(vectors(x[..., 1 - self.latitude], x[..., self.latitude]) for x in (places, nodes)))
+
+    def extrapolates(
+        self, places: Float[np.ndarray, "n d"], axes: Sequence[np.ndarray], mean_distance: float
+    ) -> Bool[np.ndarray, "*grid"]:
+        """Return where a grid is beyond places with a mean distance in nodes; see ``beyond``. Spheres have no hull."""
+        steps = self.steps
+        if self.latitude is not None:
+            return self.distances(places, axes) > FAR * mean_distance * steps[self.latitude]
+        periods = [period and period / step for period, step in zip(self.periods, steps, strict=True)]
+        return beyond(places / steps, [x / h for x, h in zip(axes, steps, strict=True)], periods, mean_distance)
 
     def locate(self, *coordinates: Coordinates) -> Axes:
         """Return the axes of coordinates; those beyond the nodes are moved to the outermost one."""

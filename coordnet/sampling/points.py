@@ -61,6 +61,11 @@ class Points(ScatteredPoints):
         """The nodes, with their units."""
         return self.lattice
 
+    @property
+    def latitude(self) -> int | None:  # type: ignore[override]
+        """The axis of latitudes on a sphere."""
+        return self.lattice and self.lattice.latitude
+
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         """Return the values of a ``Reconstruction`` at the points."""
         return fit(self.places)
@@ -75,6 +80,7 @@ def points(
     units: Mapping[str, str] | Sequence[str] | None = None,
     period: Mapping[Any, int | float] | None = None,
     scales: Sequence[float] | None = None,
+    sphere: Sequence[str | int] | None = None,
 ) -> Samples:
     """Return values at points anywhere as samples, with nodes for a fit: ``cn.fit(cn.points(coordinates, values))``.
 
@@ -99,6 +105,10 @@ def points(
     scales : sequence of float, optional
         The length along each axis, in its units, over which the signal changes as much as along the others. Powers of
         two are chosen by hidden points if they are not given.
+    sphere : (longitude, latitude), optional
+        The two axes, by their names or numbers, that are longitudes and latitudes in degrees on the whole sphere:
+        ("lon", "lat"). Distances are those on the sphere, and nothing is seen at the poles and the date line. A sphere
+        has no other period and no scales.
 
     Raises
     ------
@@ -107,7 +117,8 @@ def points(
     """
     x, y, deviation = _columns(coordinates, values, sigma)
     names = _names(names if names is not None else getattr(coordinates, "columns", None), x.shape[1])
-    periods = _by_axis("period", period or {}, names)
+    latitude = None if sphere is None else _latitude(sphere, names, x, period, scales)
+    periods = _by_axis("period", {1 - latitude: 360.0} if latitude is not None else period or {}, names)
     for name, length in periods.items():
         _checks.positive(f"period[{name!r}]", length)
     texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
@@ -119,9 +130,11 @@ def points(
     given = scales if scales is None else [_checks.positive("scales", s) for s in scales]
     if given is not None and len(given) != len(names):
         raise _checks.wrong("scales", f"{len(names)} numbers, one for each axis", len(given))
-    lattice = _lattice(
-        x, names, periods, _by_axis("units", texts, names), scales_of(x, y) if given is None else np.array(given)
-    )
+    told = _by_axis("units", texts, names)
+    if latitude is not None:
+        lattice = _sphere(x, names, latitude, told)
+    else:
+        lattice = _lattice(x, names, periods, told, scales_of(x, y) if given is None else np.array(given))
     places, like = torch.from_numpy(x), _like(values)
     sizes = np.where(weight > 0, weight, np.nan)
     weight = np.nan_to_num(weight / np.nanmean(sizes))
@@ -132,7 +145,7 @@ def points(
         lattice.to_unit(places),
         weights,
         outside="clamp",
-        periodic=tuple(name in periods for name in names),
+        periodic=tuple(length is not None for length in lattice.periods),
         lattice=lattice,
         places=places,
         left_out=left_out,
@@ -237,4 +250,33 @@ def _lattice(
         step = period / count if period else 1.0 if count == 1 else h[j]
         ends = float(low[j]), float(low[j] + extent[j])
         axes.append(PointAxis(name, float(first), float(step), count, period, units.get(name), *ends))
+    return PointLattice(*axes)
+
+
+def _latitude(sphere: Sequence[str | int], names: tuple[str, ...], x: np.ndarray, period: Any, scales: Any) -> int:
+    """Return the number of the axis of latitudes; see ``points`` for errors."""
+    found = [*_by_axis("sphere", dict.fromkeys(sphere), names)]
+    if len(found) != 2 or len(names) != 2:
+        raise _checks.wrong("sphere", f"longitude and latitude of two axes, {', '.join(names)}", repr(sphere))
+    if period or scales is not None:
+        raise _checks.wrong("sphere", "no period and no scales beside it", "one of them")
+    latitude = names.index(found[1])
+    if not bool((np.abs(x[np.isfinite(x).all(1), latitude]) <= 90).all()):
+        raise _checks.wrong("coordinates", f"latitudes from -90 to 90 in {names[latitude]}", "others")
+    return latitude
+
+
+def _sphere(x: np.ndarray, names: tuple[str, ...], latitude: int, units: dict[str, str]) -> PointLattice:
+    """Return nodes on the whole sphere, half the points' mean distance on it apart along meridian and equator."""
+    east, north = np.radians(x[:, 1 - latitude] % 360), np.sin(np.radians(x[:, latitude]))  # an equal-area map
+    rows = math.ceil(math.pi * NODES[2] / mean_distance(np.stack([east, north], -1)))
+    rows = min(max(rows, FEWEST_AROUND), math.isqrt(MOST_NODES * len(x) + SMALL_LATTICE) // 2)
+    step, axes = 180 / rows, []
+    for j, name in enumerate(names):
+        if j == latitude:
+            unit = units.get(name, "degrees_north")
+            axes.append(PointAxis(name, step / 2 - 90, step, 2 * rows, 360.0, unit, -90.0, 90.0, over_poles=True))
+        else:
+            low, high = float(x[:, j].min()), float(x[:, j].max())
+            axes.append(PointAxis(name, 0.0, step, 2 * rows, 360.0, units.get(name, "degrees_east"), low, high))
     return PointLattice(*axes)

@@ -39,6 +39,7 @@ class Geometry(ABC):
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
     is_laid: bool = False  # whether the nodes were laid for the samples, denser than these and beyond them
+    latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles
     has_cells: bool = False  # whether the samples are means over cells, not values at points
 
     @property

@@ -91,6 +91,16 @@ def test_columns_may_have_numbers_and_axes_may_wrap(grid, tmp_path):
         assert found["column4"].dims == ("column2", "column1") and "column4_std" not in found
 
 
+def test_a_sphere_has_poles(grid, tmp_path):
+    places = np.stack([360 * RNG.random(100) - 180, np.degrees(np.arcsin(2 * RNG.random(100) - 1))], -1)
+    np.savetxt(tmp_path / "a.txt", np.c_[places, np.sin(np.radians(places[:, 1]))])
+    asked = ("--x", 1, "--y", 2, "--value", 3, "--sphere", "--spacing", 30)
+    record, folder = grid(tmp_path / "a.txt", *asked, "--no-uncertainty", "--prior", "plates:order=3,cutoff=2")
+    assert record["grid"]["column2"] == [-90.0, 90.0, 7]
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        np.testing.assert_allclose(found["column3"].sel(column2=90.0), 1, atol=0.05)
+
+
 def test_a_column_of_sigma_weighs_the_points(grid, tmp_path):
     x = np.linspace(0, 10, 60)
     sigma = np.where(np.arange(60) % 3, 0.01, 5.0)

@@ -18,9 +18,11 @@ from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate
 from coordnet.priors.plates.solve import BANDED_NODES, SingularPlate
+from coordnet.priors.plates.sphere import FARTHEST, flat_part
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.points import NODES
+from coordnet.sampling.sphere import spread
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
@@ -38,7 +40,6 @@ MOST_PARTS = ByAxes({2: 4, 3: 2})  # parts of a large lattice of points, so that
 FEWEST_HERE = 30  # points in a part at least
 CLUSTERED = 0.5  # occupied cells for each point below which points come in tracks; of uniform ones there are 0.63
 HIDDEN_CELLS = 20  # cells of points of which some are hidden
-PART_ROUNDS = ByAxes({2: 2, 3: 1})  # folds in each of several parts, and in space, where a solve takes a second
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
@@ -71,7 +72,8 @@ class FieldErrors:
         """The hidden samples of each fold, as a mask; none if there are too few samples, or none shall be hidden."""
         cells = self._cells if self.field.laid else None
         if cells is not None and self.prior.hold_out:
-            return [self._hidden_cells(cells, fold) for fold in range(self.rounds)]
+            found = (self._hidden_cells(cells, fold) & self.field.inner for fold in range(self.rounds))
+            return [hidden for hidden in found if hidden.any()]
         generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
         count = len(self.field.values)
         known = torch.ones(1, 1, count)
@@ -81,7 +83,9 @@ class FieldErrors:
         mask = ForwardModel.mask(known)
         drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds if self.prior.hold_out else 0))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
-        return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
+        if self.field.on_nodes:
+            return [hidden[self.field.nodes] for hidden in flat]
+        return [hidden for hidden in (one & self.field.inner for one in flat) if hidden.any()]
 
     @property
     def _cells(self) -> np.ndarray | None:
@@ -175,6 +179,10 @@ def deciding_parts(field: Field) -> list[Field]:
     """Return parts of a lattice of points, each around one of them: up to ``MOST_PARTS``, or the whole lattice."""
     size = CHOOSING_POINTS[field.dims]
     side = math.ceil(size ** (1 / field.dims))
+    if field.latitude is not None:
+        h = 1 / float(np.linalg.norm(field.positions[0]))
+        centers = (h * field.positions[(field.positions @ v).argmax()] for v in spread(MOST_PARTS[field.dims]))
+        return [flat_part(field, center, min(side / 2 * h, FARTHEST)) for center in centers]
     if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
         return [field]
     along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
@@ -218,9 +226,9 @@ def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
     """Return the errors at hidden samples of the part, or the parts, that decide."""
     if not field.laid:
         return FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
-    first, *others = deciding_parts(field)
-    rounds = PART_ROUNDS[field.dims] if others or field.dims > 2 else None
-    return FieldErrors(first, prior, rounds, others)
+    first, *others = parts = deciding_parts(field)
+    rounds = min(POINT_ROUNDS, math.ceil(FOLDED / max(sum(len(part.values) for part in parts), 1)))
+    return FieldErrors(first, prior, rounds if field.dims < 3 else 1, others)  # a solve in space takes a second
 
 
 def _smoothing_points(errors: FieldErrors, orders: Sequence[int | float]) -> tuple[int | float, float]:

@@ -15,6 +15,7 @@ from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.points import NODES
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
+from coordnet.sampling.sphere import vectors
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Field:
     lattice : tuple of int
         The lengths of the lattice.
     positions : (n, d)
-        The samples' places, in spacings of the lattice.
+        The samples' places, in spacings of the lattice; on a sphere those in space, (n, 3), around its middle.
     operator : (n, size)
         The sparse matrix S.
     values : (n, columns)
@@ -39,6 +40,10 @@ class Field:
         Whether the lattice wraps around along each axis; none does if it is empty.
     laid : bool
         Whether the nodes were laid for the samples (``Points``), so that they are denser than these and reach beyond.
+    latitude : int, optional
+        The axis of latitudes of nodes on a sphere; None elsewhere.
+    margin : float
+        The nodes at the lattice's borders near which no sample is hidden, as what is around a part is not seen by it.
     """
 
     lattice: tuple[int, ...]
@@ -49,6 +54,8 @@ class Field:
     on_nodes: bool
     periodic: tuple[bool, ...] = ()
     laid: bool = False
+    latitude: int | None = None
+    margin: float = 0.0
 
     @classmethod
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
@@ -63,10 +70,13 @@ class Field:
             matrix = blending.interpolation(points, [], torch.float64, geometry.outside)
             index, weights = matrix.index.numpy(), matrix.weights.numpy()
             positions = points.numpy() * np.array(geometry.grid)
+            if geometry.latitude is not None:
+                positions = _in_space(positions, geometry.grid[0], geometry.latitude)
         operator = sparse_rows(index, weights, math.prod(geometry.grid))
         periodic = tuple(axis.periodic for axis in geometry.axes)
-        kind = {"on_nodes": blending is None, "periodic": periodic, "laid": geometry.is_laid}
-        return cls(geometry.grid, positions, operator, columns, weight, **kind).select(weight > 0)
+        kind = {"on_nodes": blending is None, "laid": geometry.is_laid, "latitude": geometry.latitude}
+        found = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, **kind)
+        return found.select(weight > 0)
 
     @property
     def dims(self) -> int:
@@ -88,6 +98,14 @@ class Field:
     def nodes(self) -> np.ndarray:
         """The flat indices of the samples, where they are nodes."""
         return self.operator.indices
+
+    @property
+    def inner(self) -> np.ndarray:
+        """Whether each sample is within the margin."""
+        if self.margin == 0:
+            return np.ones(len(self.positions), dtype=bool)
+        ends = np.array(self.lattice) - 1 - self.margin
+        return ((self.positions >= self.margin) & (self.positions <= ends)).all(1)
 
     def select(self, rows: np.ndarray) -> "Field":
         """Return some of the samples, by a mask or by their numbers."""
@@ -121,6 +139,12 @@ class Field:
         whole[self.nodes] = values
         geometry = MaskedLattice(self.lattice, weights=weights.reshape(*self.lattice, 1))
         return Samples(geometry, whole.reshape(*self.lattice, -1))
+
+
+def _in_space(nodes: Float[np.ndarray, "n 2"], around: int, latitude: int) -> Float[np.ndarray, "n 3"]:
+    """Return places in space, for places in spacings of the 2m by 2m nodes on a sphere, in the same spacings."""
+    step = 360 / around
+    return vectors(step * nodes[:, 1 - latitude], step * (nodes[:, latitude] + 0.5) - 90) / np.radians(step)
 
 
 def dimensions(lattice: tuple[int, ...]) -> int:

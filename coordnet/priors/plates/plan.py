@@ -103,6 +103,8 @@ class ThinPlatePlan(Plan):
         plate = torch.from_numpy(f.T.reshape(*values.shape[:2], *self.geometry.grid))
         if not is_tracked(values):
             return plate
+        if field.latitude is not None:
+            raise _checks.wrong("values", "ones without gradients, on a sphere", "values to which they are followed")
         weights = self.geometry.weights
         known = slice(None) if weights is None else (weights[..., channel].flatten() > 0).cpu()
 

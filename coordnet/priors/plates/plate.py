@@ -5,14 +5,16 @@ import math
 import numpy as np
 from scipy import sparse
 from scipy.interpolate import BSpline, make_interp_spline
-from scipy.spatial import ConvexHull, Delaunay, QhullError
+from scipy.spatial import ConvexHull, Delaunay, KDTree, QhullError
 
 from coordnet.priors.plates.energy import Sparse, polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
+from coordnet.priors.plates.sphere import sphere_plate
 from coordnet.priors.plates.tiles import tiled_plate
-from coordnet.sampling.extrapolation import beyond
+from coordnet.sampling.extrapolation import FAR, beyond
 from coordnet.sampling.points import NODES
+from coordnet.sampling.sphere import spread
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 JUDGED_NODES = 2**14  # nodes by which the share of a fit of points that is extrapolated is measured
@@ -39,6 +41,8 @@ def plate(
     if is_spline(field, order, cutoff):
         return natural_spline(field, int(order))
     strength = energy_weight(order, cutoff)
+    if field.latitude is not None:
+        return sphere_plate(field, order, strength)
     if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
         return tiled_plate(field, order, strength)
     k = field.energy(order) if energy is None else energy
@@ -105,6 +109,9 @@ def share_beyond(field: Field) -> float:
     Where nodes were laid for points, only nodes between the outermost points count, and those far from any point are
     beyond them too; a part of the nodes stands for all of them.
     """
+    if field.latitude is not None:
+        radius = float(np.linalg.norm(field.positions[0]))
+        return float((KDTree(field.positions).query(radius * spread(JUDGED_NODES))[0] > FAR * NODES[2]).mean())
     if field.laid:
         return _share_extrapolated(field)
     nodes = np.stack(np.meshgrid(*map(np.arange, field.lattice), indexing="ij"), -1).reshape(-1, len(field.lattice))

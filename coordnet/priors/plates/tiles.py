@@ -58,8 +58,8 @@ def windows(count: int, core: int, overlap: int, *, periodic: bool) -> list[Wind
         if not periodic:
             low, high = max(low, 0), min(high, count)
         nodes, ones = np.arange(low, high) + 0.5, np.ones(high - low)
-        left = _fade((nodes - a) / overlap + 0.5) if periodic or a > 0 else ones
-        right = _fade((b - nodes) / overlap + 0.5) if periodic or b < count else ones
+        left = fading((nodes - a) / overlap + 0.5) if periodic or a > 0 else ones
+        right = fading((b - nodes) / overlap + 0.5) if periodic or b < count else ones
         found.append(Window(int(low), left * right))
     return found
 
@@ -79,7 +79,7 @@ def tiled_plate(
     periodic = tuple(bool(field.periodic) and field.periodic[j] for j in used)
     field = replace(field, lattice=lattice, positions=field.positions[:, used], periodic=periodic)
     result, step = _coarse(field, order)
-    tie = max((LENGTH * step) ** (-2.0 * order), LEAST_TIE)
+    tie = least_tie(LENGTH * step, order)
     sizes = CORE[len(lattice)], OVERLAP[len(lattice)]
     axes = [windows(n, *sizes, periodic=wraps) for n, wraps in zip(lattice, periodic, strict=True)]
     energies: dict[tuple, Sparse] = {}
@@ -105,7 +105,12 @@ def tiled_plate(
     return f, PlateSolution(f, "tiles", 0, worst)
 
 
-def _fade(t: np.ndarray) -> np.ndarray:
+def least_tie(nodes: float, order: int | float) -> float:
+    """Return the weight, relative to the energy's, by which a plate returns to a coarse one after some nodes."""
+    return max(nodes ** (-2.0 * order), LEAST_TIE)
+
+
+def fading(t: np.ndarray) -> np.ndarray:
     """Return the smooth step from 0 to 1 between 0 and 1, which is 1 with its mirror image."""
     t = t.clip(0, 1)
     return t * t * (3 - 2 * t)
@@ -168,18 +173,18 @@ def _coarse(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*latti
         n / m if wraps else (n - 1) / (m - 1) for n, m, wraps in zip(field.lattice, counts, field.periodic, strict=True)
     ]
     axes = tuple(Axis(m, periodic=wraps) for m, wraps in zip(counts, field.periodic, strict=True))
-    operator = _interpolation(axes, field.positions / steps)
+    operator = interpolation(axes, field.positions / steps)
     frequency = min(math.pi, max(steps) * field.frequency)
     energy = COARSE_CUTOFF ** (-2 * order) * plate_energy(counts, order, frequency, field.periodic)
     weighted = sparse.csr_array(operator.T * field.weights)
     nodes = solve(weighted @ operator + energy, weighted @ field.values, dims, exactly=True).x.reshape(*counts, -1)
     for j, (axis, n) in enumerate(zip(axes, field.lattice, strict=True)):
-        along = _interpolation((axis,), np.arange(n)[:, None] / steps[j])
+        along = interpolation((axis,), np.arange(n)[:, None] / steps[j])
         nodes = np.moveaxis(np.tensordot(along.toarray(), nodes, (1, j)), 0, j)
     return nodes, max(steps)
 
 
-def _interpolation(axes: tuple[Axis, ...], nodes: Float[np.ndarray, "n d"]) -> Sparse:
+def interpolation(axes: tuple[Axis, ...], nodes: Float[np.ndarray, "n d"]) -> Sparse:
     """Return the quintic interpolation at positions in nodes, as a sparse matrix."""
     unit = torch.from_numpy(nodes / [axis.count for axis in axes])
     found = Blending("quintic", axes).interpolation(unit, [], torch.float64)
