@@ -79,7 +79,7 @@ class ThinPlatePlan(Plan):
         parts = [values] if masks == 1 else values.split(1, dim=1)
         fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
         chosen, errors = choose_plate(fields[0], self.prior)
-        solved = [solve_plate(field, chosen, warns=self.prior.order is not None) for field in fields]
+        solved = [solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields]
         lattices = [
             self._followed(part, field, f, replace(chosen, order=order), channel)
             for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
@@ -119,7 +119,7 @@ class ThinPlatePlan(Plan):
 
 
 def solve_plate(
-    field: Field, prior: PlateParameters, *, warns: bool = True
+    field: Field, prior: PlateParameters, *, warns: bool = True, progress: bool = False
 ) -> tuple[np.ndarray, int | float, PlateSolution]:
     """Return the plate with a prior's numbers, its order and the solve.
 
@@ -129,7 +129,7 @@ def solve_plate(
     given = prior.order or 1
     for order in (given, *range(math.ceil(given) - 1, 0, -1)):
         try:
-            f, solution = plate(field, order, prior.cutoff or math.inf)
+            f, solution = plate(field, order, prior.cutoff or math.inf, progress=progress)
         except SingularPlate as error:
             reason = str(error)
             continue

@@ -21,14 +21,14 @@ JUDGED_NODES = 2**14  # nodes by which the share of a fit of points that is extr
 
 
 def plate(
-    field: Field, order: int | float, cutoff: float, energy: Sparse | None = None
+    field: Field, order: int | float, cutoff: float, energy: Sparse | None = None, *, progress: bool = False
 ) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
 
     Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and
     K_uu x = -K_uk y is solved for the unknown nodes. With a finite cut-off ω, and
     with samples between the nodes, (SᵀWS + λK) f = SᵀW y is solved for all nodes with λ = ω^(-2p). The ``energy`` K is
-    computed if it is not given.
+    computed if it is not given. With ``progress`` a bar is shown where there are many tiles.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def plate(
     if field.latitude is not None:
         return sphere_plate(field, order, strength)
     if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
-        return tiled_plate(field, order, strength)
+        return tiled_plate(field, order, strength, progress=progress)
     k = field.energy(order) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
         f = np.zeros((k.shape[0], field.values.shape[1]))
