@@ -15,10 +15,10 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.energy import polynomials
 from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.maps import FARTHEST, flat_part
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate
 from coordnet.priors.plates.solve import BANDED_NODES, SingularPlate
-from coordnet.priors.plates.sphere import FARTHEST, flat_part
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.points import NODES

@@ -76,7 +76,7 @@ class Field:
         periodic = tuple(axis.periodic for axis in geometry.axes)
         kind = {"on_nodes": blending is None, "laid": geometry.is_laid, "latitude": geometry.latitude}
         found = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, **kind)
-        return found.select(weight > 0)
+        return found if (weight > 0).all() else found.select(weight > 0)  # a million samples have half a gigabyte
 
     @property
     def dims(self) -> int:
@@ -105,7 +105,7 @@ class Field:
         if self.margin == 0:
             return np.ones(len(self.positions), dtype=bool)
         ends = np.array(self.lattice) - 1 - self.margin
-        return ((self.positions >= self.margin) & (self.positions <= ends)).all(1)
+        return np.all((self.positions >= self.margin) & (self.positions <= ends), axis=1)
 
     def select(self, rows: np.ndarray) -> "Field":
         """Return some of the samples, by a mask or by their numbers."""

@@ -79,7 +79,9 @@ class ThinPlatePlan(Plan):
         parts = [values] if masks == 1 else values.split(1, dim=1)
         fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
         chosen, errors = choose_plate(fields[0], self.prior)
-        solved = [solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields]
+        solved = [
+            solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields
+        ]
         lattices = [
             self._followed(part, field, f, replace(chosen, order=order), channel)
             for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))

@@ -9,8 +9,8 @@ from scipy.spatial import ConvexHull, Delaunay, KDTree, QhullError
 
 from coordnet.priors.plates.energy import Sparse, polynomials
 from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.maps import sphere_plate
 from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
-from coordnet.priors.plates.sphere import sphere_plate
 from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.extrapolation import FAR, beyond
 from coordnet.sampling.points import NODES

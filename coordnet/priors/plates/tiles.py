@@ -135,8 +135,9 @@ class _Strips:
         self.field = field
         nodes = field.operator.indices.reshape(len(field.values), -1)
         self.width = round(nodes.shape[1] ** (1 / field.dims))  # nodes of a blend along each axis
-        every = zip(np.unravel_index(nodes, field.lattice), field.lattice, strict=True)
-        self.corners = [_first(index, count, self.width) for index, count in every]
+        strides = [math.prod(field.lattice[j + 1 :]) for j in range(field.dims)]
+        every = zip(strides, field.lattice, strict=True)  # one axis after another, for the memory of many samples
+        self.corners = [_first(nodes // stride % count, count, self.width) for stride, count in every]
         self.strip: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=int))
 
     def rows(self, tile: tuple[Window, ...]) -> tuple[np.ndarray, Sparse]:
