@@ -203,6 +203,12 @@ def test_degenerate_clouds_are_met_at_their_points(places):
     assert np.isfinite(fit.grid()).all()
 
 
+def test_plates_do_not_swing_between_far_clusters():
+    places = np.concatenate([PLACES[:60] / 50, PLACES[60:120] / 50 + [10, 0]])
+    fit = cn.fit(cn.points(places, smooth(places)))
+    assert float(np.abs(fit.grid()).max()) < 3 and rms(at(fit, places) - smooth(places)) < 1e-5
+
+
 def test_equal_values_give_a_constant():
     fit = cn.fit(cn.points(PLACES, np.full(600, 3.0)))
     np.testing.assert_allclose(fit.grid(), 3.0)

@@ -22,8 +22,9 @@ from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
 from coordnet.priors.plates.choice import choose_plate
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.parameters import PlateParameters
-from coordnet.priors.plates.plate import plate, share_beyond
+from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
+from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
@@ -126,7 +127,8 @@ def solve_plate(
     """Return the plate with a prior's numbers, its order and the solve.
 
     A system that is singular to rounding is solved with a lower order, which ``warns`` with a ``CoordnetWarning`` where
-    the order was asked for; if there is none, a ``ValueError`` is raised.
+    the order was asked for; if there is none, a ``ValueError`` is raised. Where it was not, plates that swing between
+    clusters of points are tied to a membrane there.
     """
     given = prior.order or 1
     for order in (given, *range(math.ceil(given) - 1, 0, -1)):
@@ -135,6 +137,8 @@ def solve_plate(
         except SingularPlate as error:
             reason = str(error)
             continue
+        if not warns and swings(field, f):
+            f, solution = tiled_plate(field, order, energy_weight(order, prior.cutoff or math.inf), coarse_order=1)
         if order < given and warns:
             text = f"`prior`: the samples do not determine plates of order {given}; those of order {order} are taken"
             warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)

@@ -17,6 +17,7 @@ from coordnet.sampling.points import NODES
 from coordnet.sampling.sphere import spread
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
+SWING = 3.0  # ranges of the values by which a plate may leave them between the outermost points
 JUDGED_NODES = 2**14  # nodes by which the share of a fit of points that is extrapolated is measured
 
 
@@ -101,6 +102,21 @@ def spline_through(field: Field, order: int) -> tuple[BSpline, np.ndarray]:
     x, y = field.nodes[at].astype(np.float64), field.values[at]
     ends = [(derivative, np.zeros(y.shape[1])) for derivative in range(order, 2 * order - 1)] or None
     return make_interp_spline(x, y, k=2 * order - 1, bc_type=(ends, ends)), at
+
+
+def swings(field: Field, f: np.ndarray) -> bool:
+    """Return whether a plate on nodes that were laid for points leaves their values by ``SWING`` of their ranges.
+
+    The nodes between the outermost points count. High orders leave them so between clusters far from each other, of
+    which no hidden point tells. Parts of a sphere are tied to a calm spline as they are.
+    """
+    if not field.laid or field.latitude is not None or field.dims not in (2, 3):
+        return False
+    ends = zip(field.positions.min(0), field.positions.max(0), field.periodic, strict=True)
+    inside = [slice(None) if wraps else slice(math.floor(a), math.ceil(b) + 1) for a, b, wraps in ends]
+    nodes = f.reshape(*field.lattice, -1)[tuple(inside)]
+    low, high = field.values.min(0), field.values.max(0)
+    return bool(((nodes < low - SWING * (high - low)) | (nodes > high + SWING * (high - low))).any())
 
 
 def share_beyond(field: Field) -> float:

@@ -65,9 +65,16 @@ def windows(count: int, core: int, overlap: int, *, periodic: bool) -> list[Wind
 
 
 def tiled_plate(
-    field: Field, order: int | float, strength: float, *, progress: bool = False
+    field: Field,
+    order: int | float,
+    strength: float,
+    *,
+    coarse_order: int | float | None = None,
+    progress: bool = False,
 ) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least misfit plus ``strength`` times the energy, and the solve.
+
+    The coarse plate is of ``coarse_order`` if that is given, else of the same order.
 
     Raises
     ------
@@ -78,7 +85,7 @@ def tiled_plate(
     lattice = tuple(field.lattice[j] for j in used)
     periodic = tuple(bool(field.periodic) and field.periodic[j] for j in used)
     field = replace(field, lattice=lattice, positions=field.positions[:, used], periodic=periodic)
-    result, step = _coarse(field, order)
+    result, step = _coarse(field, coarse_order or order)
     tie = least_tie(LENGTH * step, order)
     sizes = CORE[len(lattice)], OVERLAP[len(lattice)]
     axes = [windows(n, *sizes, periodic=wraps) for n, wraps in zip(lattice, periodic, strict=True)]
