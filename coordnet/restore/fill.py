@@ -139,7 +139,7 @@ class Gaps:
     """Which gaps of a signal are filled, and how; the names are those of ``fill``.
 
     ``numbers`` are the coordinates along the axes, the first of which may be time; ``max_gap`` is in their units.
-    ``means`` are the values of the channels where a block has none of its own.
+    ``means`` (channels,) are the values where a block has none of its own.
     """
 
     numbers: tuple[np.ndarray, ...]
@@ -149,7 +149,7 @@ class Gaps:
     seed: int | None
     uncertainty: bool
     progress: bool
-    means: np.ndarray | None = None
+    means: Any = None
 
     def filled(
         self, signal: Signal, valid: Mask | None = None
@@ -164,14 +164,11 @@ class Gaps:
         wanted = ~known & (self._wanted(known) if valid is None else valid)
         if self.max_gap is not None:
             wanted &= _short(known, self.numbers[0], self.max_gap)
-        parts, report = [signal], {}
-        if wanted.any():
-            estimate, deviations, report = self.estimated(signal, known)
-            parts[0] = np.where(wanted, estimate, signal)
-        else:
-            deviations = signal
+        estimate, deviations, report = self.estimated(signal, known) if wanted.any() else (signal, None, {})
+        parts = [np.where(wanted, estimate, signal)]
         if self.uncertainty:
-            parts.append(np.where(wanted, deviations, np.where(known, signal.dtype.type(0), np.nan)))
+            unknown = signal if deviations is None else deviations
+            parts.append(np.where(wanted, unknown, np.where(known, signal.dtype.type(0), np.nan)))
         return np.concatenate(parts, -1) if self.uncertainty else parts[0], report
 
     def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, dict[str, Any]]:

@@ -29,7 +29,8 @@ class BlockStore:
         The variables that are Dask arrays are written by jobs, each chunk of them once, and the others now. Chunks
         along an axis have one length, but the last.
     origin : dict
-        What the values follow from, as JSON holds it. Blocks that another run with the same origin wrote are kept.
+        The options and inputs from which the values follow, as JSON holds them. Blocks that
+        another run with the same origin wrote are kept.
     """
 
     def __init__(self, path: Path, dataset: xarray.Dataset, origin: dict[str, Any]) -> None:
@@ -54,13 +55,14 @@ class BlockStore:
         for name, variable in self.dataset.variables.items():
             if variable.chunks is None:
                 continue
+            data: Any = variable.data
             target = zarr.open_array(str(self.folder / STORE / str(name)), mode="r+")
             ends = [np.cumsum((0, *sizes)) for sizes in variable.chunks]
             for index in product(*(range(len(sizes)) for sizes in variable.chunks)):
                 mark = self.folder / DONE / ".".join(map(str, (name, *index)))
                 if not mark.exists():
                     region = tuple(slice(int(e[k]), int(e[k + 1])) for e, k in zip(ends, index, strict=True))
-                    found[name, *index] = partial(_write, _stored(variable.data.blocks[index], target, region), mark)
+                    found[name, *index] = partial(_write, _stored(data.blocks[index], target, region), mark)
         return found
 
     def finish(self) -> None:
@@ -73,10 +75,10 @@ class BlockStore:
 
 def _stored(block: Any, target: Any, region: tuple[slice, ...]) -> Any:
     """Return the task that writes a block, with those that it needs and no others."""
-    import dask
     from dask.array import store
+    from dask.base import optimize
 
-    (task,) = dask.optimize(store(block, target, regions=region, lock=False, compute=False))
+    (task,) = optimize(store(block, target, regions=region, lock=False, compute=False))
     return task
 
 
