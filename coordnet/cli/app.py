@@ -44,8 +44,8 @@ def command(declared: Callable[..., None]) -> Callable[..., None]:
         shared = len(signals) > 1 or options.is_folder(signals[0])
         for key, group in given.items():
             if isinstance(group, options.Output):
-                folders.check(group, declared.__name__, shared=shared)
                 given[key] = replace(group, settings=options.settings(given))
+                folders.check(given[key], declared.__name__, shared=shared)
         declared(**given)
 
     return app.command(cls=Helped)(grouped(run))

@@ -16,7 +16,7 @@ from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.restore.restored import fit_large
+from coordnet.restore.restored import Tiles, fit_large
 from coordnet.sampling.samples import Samples
 
 
@@ -52,8 +52,13 @@ def fitted(
         record = {"tuning": {"criterion": found.criterion, "tried": found.table}}
     if uncertainty:
         specs.check_uncertainty(samples, method)
-    work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
     largest = None if method.solver == "closed-form" else math.prod(samples.grid)
+    alone = common.progress and len(Tiles(samples.grid, largest)) == 1
+    options: Any = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": alone}
+
+    def work(part: Samples) -> Reconstruction:
+        return method.fit(part, generator=generator.clone_state(), **options)  # tiles draw alike in any order
+
     (fit, found), seconds = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
     if isinstance(fit, Tensor):
         return Fitted(method, None, fit, found, {"fit": choosing + seconds, "render": 0.0}, record)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coordnet.cli.common import STANDARD, Common, Output
+from coordnet.cli.common import STANDARD, Output
 
 # The first bytes of the formats that are read from standard input; all else is taken for a table.
 STARTS = {b"\x89PNG": ".png", b"RIFF": ".wav", b"\x93NUMPY": ".npy"}
@@ -38,8 +38,9 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
         raise ValueError(f"{option}: expected a folder for the results, found the name of a file")
     if shared:
         raise ValueError(f"{option}: expected a folder for the results of several files, found the name of one file")
-    if isinstance(output, Common) and output.report is None and output.keep_model:
-        raise ValueError(f"--model: expected --report FOLDER for it, as --out {file} is written alone, found none")
+    asked = {"keep_model": "--model", "uncertainty": "--uncertainty"}
+    for name in (name for name in asked if output.settings.get(name) and getattr(output, "report", None) is None):
+        raise ValueError(f"{asked[name]}: expected --report FOLDER for it, as {option} is written alone, found none")
     if str(file) == STANDARD:
         if output.json:
             raise ValueError("--json: expected another --out than standard output, found both")

@@ -278,14 +278,15 @@ def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[
 def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None]:
     """Return the estimate of a signal in tiles, and the mean squared error that some of them lead to expect."""
     errors: list[float | None] = []
+    probed, alone = [*tiles][::PROBED], replace(noise, progress=False)
 
     def estimate(tile: Window) -> Signal:
-        probed = len(errors) % PROBED == 0
-        clean, error, _ = cleaned(prior, signal[tile], noise if probed else replace(noise, seed=None))
+        clean, error, _ = cleaned(prior, signal[tile], alone if tile in probed else replace(alone, seed=None))
         errors.append(error)
         return clean
 
-    clean, found = tiles.restore(estimate, progress=noise.progress), [error for error in errors if error is not None]
+    clean = tiles.restore(estimate, signal.device, progress=noise.progress)
+    found = [error for error in errors if error is not None]
     return clean, statistics.fmean(found) if found else None
 
 

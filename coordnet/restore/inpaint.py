@@ -103,11 +103,13 @@ def inpaint(
     given = choose_prior(samples, learned=True) if prior == "auto" else weighed(as_prior(prior, REQUIRED), samples)
     chosen = as_prior(given, REQUIRED) if seed is None else as_prior(given, REQUIRED).seeded(seed)
 
+    alone = progress and (batch > 0 or len(Tiles(samples.grid, largest)) == 1)
+
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
         if not batch:
-            return fit_closed_form(encoding, part, chosen, progress=progress)
-        made = plan(encoding, part.geometry, chosen, progress=progress, dtype=values.dtype, device=values.device)
+            return fit_closed_form(encoding, part, chosen, progress=alone)
+        made = plan(encoding, part.geometry, chosen, progress=alone, dtype=values.dtype, device=values.device)
         return made.fit(torch.where(kept, values, 0.0))
 
     report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.linalg.kronecker import outer_product
+from coordnet.linalg.machine import in_threads
 from coordnet.networks.fit_reports import FitReport, TiledReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
@@ -99,14 +100,13 @@ class Tiles:
         return tuple(slice(s.start // 2 * 2, s.start // 2 * 2 + s.stop - s.start) for s in part)
 
     def restore(
-        self, work: Callable[[Window], Float[Tensor, "*tile channels"]], *, progress: bool = False
+        self, work: Callable[[Window], Float[Tensor, "*tile channels"]], device: torch.device, *, progress: bool = False
     ) -> Float[Tensor, "*grid channels"]:
-        """Return the blended results of some work on every tile, beneath a bar."""
+        """Return the blended results of some work on every tile, side by side on a CPU's cores, beneath a bar."""
         total: Tensor | None = None
         with tqdm(total=len(self), desc="tiles", disable=not progress, dynamic_ncols=True) as bar:
-            for parts in itertools.product(*self.parts):
+            for parts, result in zip(itertools.product(*self.parts), in_threads(work, self, device), strict=True):
                 window = tuple(part for part, _ in parts)
-                result = work(window)
                 total = result.new_zeros(*self.grid, result.shape[-1]) if total is None else total
                 total[window] += result * outer_product([weights for _, weights in parts]).to(result).unsqueeze(-1)
                 bar.update()
@@ -136,15 +136,15 @@ def fit_large(
     """Return the model of some samples, or the signal itself where that is too large for one; and the fit's report.
 
     Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points;
-    the report is then a ``TiledReport``. A tile that is known as a whole stays as it is, unless the
-    samples are noisy; one of which nothing is known gets the mean of all samples.
+    the report is then a ``TiledReport``. Their fits run side by side and should show no bars. A tile that is known as a
+    whole stays as it is, unless the samples are noisy; one of which nothing is known gets the mean of all samples.
     """
     tiles, geometry = Tiles(samples.grid, largest), samples.geometry
     is_grid = geometry.gaps is not None and geometry.shape == geometry.grid and geometry.footprint == "point"
     if len(tiles) == 1 or samples.weights is None or not is_grid:
         model = fit(samples)
         return model, model.report
-    weights, reports = samples.weights, []
+    weights, places, reports = samples.weights, [*tiles], {}
 
     def render(window: Window) -> Tensor:
         values, known = samples.values[window], weights[window]
@@ -153,10 +153,11 @@ def fit_large(
         if not is_noisy and bool((known > 0).all()):
             return values
         found = fit(crop(samples, window))
-        reports.append(found.report)
+        reports[places.index(window)] = found.report
         return found.render(alignment="sample")
 
-    return tiles.restore(render, progress=progress), TiledReport(**tiles.report(), fits=reports)
+    made = tiles.restore(render, samples.values.device, progress=progress)
+    return made, TiledReport(**tiles.report(), fits=[reports[place] for place in sorted(reports)])
 
 
 def _length(length: int, count: int, overlap: int) -> int:

@@ -68,6 +68,7 @@ def test_a_report_is_a_folder_beside_it(run):
         ((*FILL, "-o", "photo.png", "--force"), "--out photo.png: expected another file than the input"),
         ((*FILL, "-o", "mask.png"), "--out mask.png: expected no file of this name, found one (--force replaces)"),
         ((*FILL, "-o", "a.png", "--model"), "--model: expected --report FOLDER"),
+        ((*FILL, "-o", "a.png", "--uncertainty"), "--uncertainty: expected --report FOLDER"),
         ((*FILL, "--report", "how"), "--report how: expected --out with the name of a file"),
         (("denoise", "photo.png", "mask.png", "-o", "a.png"), "expected a folder for the results of several files"),
         ((*FILL, "-o", "-", "--json"), "--json: expected another --out than standard output"),
