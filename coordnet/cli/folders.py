@@ -21,11 +21,12 @@ RECORD = "record.json"
 RESULTS = ("compare", "figure", "grid", "model", "query", "reconstruction", "record", "restored", "uncertainty")
 
 
-def check(output: Output, command: str, *, shared: bool = False) -> None:
+def check(output: Output, command: str, *, shared: bool = False, tried: bool = True) -> None:
     """Raise ``ValueError`` if ``--out`` cannot be the folder for the results, or the file (see ``check_file``).
 
     Refused are a folder with files unless ``--force`` is given, the folder of an input that a result would replace, and
-    one that cannot be written. A folder that is ``shared`` by the results of several files may hold others.
+    one that cannot be written, if that is ``tried``. A folder that is ``shared`` by the results of several files may
+    hold others.
     """
     explained = getattr(output, "report", None)
     if output.file is not None:
@@ -51,8 +52,9 @@ def check(output: Output, command: str, *, shared: bool = False) -> None:
     for path in (Path(file["path"]) for file in output.inputs):
         if path.stem in RESULTS and out.exists() and path.parent.exists() and path.parent.samefile(out):
             raise refused(out, "another folder than the input's own", f"{path.name}, named like a result")
-    with staging_folder(out):
-        pass
+    if tried:
+        with staging_folder(out):
+            pass
 
 
 @contextmanager
@@ -64,7 +66,7 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
     folder that does not exist is made at once, so that no other run takes it, and is exchanged for the hidden one in a
     single step; a failure removes it again.
     """
-    check(output, command)
+    check(output, command, tried=False)
     if output.file is not None:
         with _one_file(output, command, name) as staging:
             yield staging, output.file
