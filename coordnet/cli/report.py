@@ -79,7 +79,7 @@ def describe(method: Method, fit: Reconstruction | None) -> Record:
 def _assumed(prior: Prior | None, fit: Reconstruction | None) -> str:
     """Return the text of a prior, or after the fit of what was used."""
     text = "none" if prior is None else prior.text
-    return text if fit is None else fit.report.used(text)
+    return text if fit is None else fit.report.used(prior.start.text if prior else text)
 
 
 @functools.cache  # to read them from the packages' metadata takes longer than to restore a small picture

@@ -194,6 +194,19 @@ class DenoiserReport(FitReport):
     weight: float
     start: FitReport
 
+    @classmethod
+    def of(cls, start: FitReport, denoiser: str, weight: float, psnr: dict[str, float] | None) -> "DenoiserReport":
+        """Return the report of a fit that a denoiser refined by plug-and-play, with the PSNR at hidden samples."""
+        return cls(
+            method=f"plug-and-play with {denoiser}, after {start.method}",
+            denoiser=denoiser,
+            weight=weight,
+            start=start,
+            iterations=start.iterations,
+            relative_residual=start.relative_residual,
+            hold_out_psnr=psnr,
+        )
+
     def best_psnr(self, *, wide: bool = False) -> float | None:
         """Return the PSNR at hidden samples, or that of the fit it started at; see ``FitReport``."""
         return super().best_psnr() if self.hold_out_psnr and not wide else self.start.best_psnr(wide=wide)

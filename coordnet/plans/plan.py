@@ -110,9 +110,9 @@ def follows_scales(encoding: Encoding) -> bool:
 class Plan(ABC):
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    Reports name the prior as ``assumed``. The plan keeps a copy of the encoding with its trainable numbers held fixed,
-    and each fit another one. If its scales are followed (``follows_scales``), the plan and its fits keep the encoding
-    itself.
+    Reports name the prior as ``assumed``, where the solve names no other one. The plan keeps a copy of the encoding
+    with its trainable numbers held fixed, and each fit another one. If its scales are followed (``follows_scales``),
+    the plan and its fits keep the encoding itself.
     """
 
     holds_out: bool = False  # whether a fit hides samples itself, and says what it makes of them
@@ -193,7 +193,7 @@ class Plan(ABC):
         blending = Blending.of(self.geometry)
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight, blending=blending)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
-        report = replace(fitted.report, prior=self.assumed)
+        report = replace(fitted.report, prior=fitted.report.prior or self.assumed)
         grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
         coordinates = coordinates or self.geometry.coordinates
         sure = uncertainty and uncertainty(report)

@@ -132,6 +132,11 @@ class Prior(ABC):
         return False
 
     @property
+    def start(self) -> "Prior":
+        """The prior of the estimate that this one refines where it improves on it; by default the prior itself."""
+        return self
+
+    @property
     def stationary(self) -> "Prior":
         """The prior from whose posterior is drawn: by default the prior itself."""
         return self

@@ -18,7 +18,7 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.restore.noise import ClippedNoise, noise_level
-from coordnet.restore.weighed import Weighed, by_denoiser, weigh
+from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh
 from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
@@ -27,11 +27,12 @@ from coordnet.sampling.samples import units_of
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
 TRIED = 2**14  # points of the middle part on which both priors are compared
 TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
-ADDED = 0.7  # standard deviation of the noise added for the comparison, relative to the present noise
 EVENED = 0.5  # least power of the noise in any combination of channels, relative to the most at that frequency
+DENOISER_WEIGHT = "denoiser_weight"  # name of a denoiser's weight among what was learned
 
 Signal = Float[Tensor, "*grid channels"]
-Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
+Estimated = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
+Cleaned = tuple[Signal, float | None, dict[str, Tensor], str]  # the same, and the name of the prior that was used
 
 
 @dataclass(frozen=True)
@@ -89,19 +90,21 @@ def noisier(part: Signal, noise: Noise, seed: int) -> tuple[Signal, Signal, Nois
 def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     """Return the estimate by a prior, which sees the signal in units of its size, its error and what was learned.
 
-    Noise below the rounding of the values leaves them as they are.
+    Noise below the rounding of the values leaves them as they are. The last is the name of the prior that was used: a
+    denoiser's pilot where the denoiser has no weight.
     """
     units = units_of(signal.unsqueeze(0))[0]
     if noise.level <= torch.finfo(signal.dtype).eps * float(units):
-        return signal, None, {}
+        return signal, None, {}, prior.start.name
     work = CLEANERS.get(prior.name, _by_plan)
     estimate, error, learned = work(prior, signal / units, noise.in_units(float(units)))
     if "patch_deviation" in learned:
         learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
-    return units * estimate, None if error is None else error * float(units) * float(units), learned
+    used = prior if DENOISER_WEIGHT in learned else prior.start
+    return units * estimate, None if error is None else error * float(units) * float(units), learned, used.name
 
 
-def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     """Return the estimate by the local prior, its expected error and the classes.
 
     The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
@@ -146,7 +149,7 @@ def _probe(values: Tensor, noise: Noise) -> Tensor:
     return PROBE * noise.level * (2 * signs - 1).to(values)
 
 
-def _by_windows(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+def _by_windows(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     """Return the estimate by the Wiener filter, its expected error and its spectrum."""
     clipped, values = noise.clipped(signal), signal.movedim(-1, 0).unsqueeze(0)
     total = (1 + PASSES) * (1 if noise.seed is None else 2)
@@ -161,7 +164,7 @@ def _by_windows(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     return clipped.unclipped(means)[0].movedim(0, -1), error, learned
 
 
-def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     """Return the fit of a prior to all samples, and its expected error.
 
     A ``ValueError`` is raised for noise that is not white.
@@ -192,7 +195,7 @@ def _expected_error(values: Tensor, estimate: Tensor, spread: Tensor, noise: Cli
     return stein if exact else math.sqrt(stein * ideal)
 
 
-def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     """Return the pilot's estimate with the weight that a denoiser has, its expected error and what the pilot learned.
 
     The denoiser and its weight take the estimated noise, even where another one was given: the weight fails otherwise.
@@ -212,7 +215,8 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     step = by_denoiser(denoiser, signal, estimate, level, noise.one) - estimate
     weight = torch.tensor([[found.weight]], device=signal.device)
     expected = None if error is None else found.ratio * error
-    return estimate + found.weight * step, expected, {**learned, "denoiser_weight": weight}
+    return estimate + found.weight * step, expected, {**learned, DENOISER_WEIGHT: weight}
 
 
-CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows, "denoiser": _by_denoiser}
+Cleaner = Callable[[Prior, Signal, Noise], Estimated]
+CLEANERS: dict[str, Cleaner] = {"local": _by_patches, "adaptive": _by_windows, "denoiser": _by_denoiser}

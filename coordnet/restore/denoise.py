@@ -27,12 +27,13 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
-from coordnet.restore.cleaners import ADDED, CLEANERS, TRIED, Cleaned, Noise, Signal, cleaned, noisier
+from coordnet.restore.cleaners import CLEANERS, TRIED, Cleaned, Noise, Signal, cleaned, noisier
 from coordnet.restore.impulses import lost_pixels
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import noise_level, refuse_more_than
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
+from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
@@ -166,8 +167,8 @@ def _filtered(
         options: Any = {"dtype": values.dtype, "device": values.device}
         fit = NoisePlan(tiles.grid, partial(cleaned, prior, noise=noise), report, **options).fit(values)
         return fit.render(alignment="sample"), fit, fit.report.as_dict()
-    clean, error = _in_tiles(tiles, values, prior, noise)
-    found = replace(report, expected_psnr=_psnr(error, clean, noise.level)).as_dict()
+    clean, error, used = _in_tiles(tiles, values, prior, noise)
+    found = replace(report, prior=used, expected_psnr=_psnr(error, clean, noise.level)).as_dict()
     return clean, None, {**found, **tiles.report()}
 
 
@@ -275,19 +276,25 @@ def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[
     return Local() if is_better else Adaptive(), tried
 
 
-def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None]:
-    """Return the estimate of a signal in tiles, and the mean squared error that some of them lead to expect."""
+def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None, str]:
+    """Return the estimate of a signal in tiles, the mean squared error that some of them lead to expect, and the prior.
+
+    That is the one that was used in all of them, else the one that was asked for.
+    """
     errors: list[float | None] = []
     probed, alone = [*tiles][::PROBED], replace(noise, progress=False)
+    used: set[str] = set()
 
     def estimate(tile: Window) -> Signal:
-        clean, error, _ = cleaned(prior, signal[tile], alone if tile in probed else replace(alone, seed=None))
+        own = alone if tile in probed else replace(alone, seed=None)
+        clean, error, _, name = cleaned(prior, signal[tile], own)
         errors.append(error)
+        used.add(name)
         return clean
 
     clean = tiles.restore(estimate, signal.device, progress=noise.progress)
     found = [error for error in errors if error is not None]
-    return clean, statistics.fmean(found) if found else None
+    return clean, statistics.fmean(found) if found else None, used.pop() if len(used) == 1 else prior.name
 
 
 class NoisePlan(Plan):
@@ -306,9 +313,9 @@ class NoisePlan(Plan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients of the estimate; the noise is that of the original values, as clipping was."""
-        clean, error, learned = self.clean(values.values[0].movedim(0, -1))
+        clean, error, learned, used = self.clean(values.values[0].movedim(0, -1))
         f = (clean - values.means[0]).movedim(-1, 0).unsqueeze(0)
-        report = replace(self.report, expected_psnr=_psnr(error, clean, self.report.sigma))
+        report = replace(self.report, prior=used, expected_psnr=_psnr(error, clean, self.report.sigma))
         return Fitted(make_periodic(f, self.encoding.shape), report, learned)
 
 

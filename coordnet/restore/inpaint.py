@@ -123,7 +123,7 @@ def inpaint(
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
-    report |= {**found.as_dict(), "prior": found.used(chosen.name)}
+    report |= {**found.as_dict(), "prior": found.used(chosen.start.name)}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)

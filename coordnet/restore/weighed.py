@@ -11,11 +11,12 @@ from torch import Tensor
 from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
+from coordnet.priors.denoiser.plan import least_squares_share
 from coordnet.priors.denoiser.scale import Scale
 from coordnet.restore.noise import ClippedNoise
 
 WEIGHED = 2**15  # points of the middle of a signal on which noise is added
-ADDED = 0.7  # standard deviation of the noise added there, relative to the present noise
+ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.6 to 1.
 LEAST = 0.15
@@ -55,11 +56,9 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
     noisier, target, more = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
     first = without(noisier, more)
-    step = (by_denoiser(prior, noisier, first, more, one) - first).double()
-    error = (first - target).double()
-    energy = float(step.square().sum())
-    weight = min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
-    gain = error.square() - (error + weight * step).square()
+    error, second = ((f - target).double() for f in (first, by_denoiser(prior, noisier, first, more, one)))
+    weight = least_squares_share(error, second)
+    gain = error.square() - (error + weight * (second - error)).square()
     if weight < LEAST or not float(gain.mean()) > SURE * float(gain.std()) / math.sqrt(gain.numel() / part.shape[-1]):
         return Weighed(0.0, 1.0)
     before = max(float(error.square().mean()) - level**2 * (1 + ADDED**-2), float(gain.mean()))

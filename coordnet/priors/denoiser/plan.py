@@ -90,7 +90,9 @@ class DenoiserPlan(Plan):
             f = f + weight * (self._filled(f, put, known, scale, error, bar) - f)
         f = f if self.prior.noise else torch.where(known, put, f)
         judged = replace(held_out, estimate=held_out.estimate + weight * (second - held_out.estimate))
-        report = self._report(fitted, weight, before, judged)
+        errors = {"before": error, "denoiser": _hidden_error((fitted, judged))}
+        psnr = {name: decibels(e) for name, e in errors.items()}
+        report = DenoiserReport.of(fitted.report, self.prior.label, weight, psnr)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned), judged
 
     def _put(self, values: Float[Tensor, "channels *samples"]) -> Signal:
@@ -121,18 +123,6 @@ class DenoiserPlan(Plan):
         steps = falling(FIRST * level, LAST * level, STEPS)
         return scale.back(plug_and_play(scale.into(start), steps, clean, nearest))
 
-    def _report(self, fitted: Fitted, weight: float, before: Judged, after: HeldOut) -> DenoiserReport:
-        errors = {"before": _hidden_error(before), "denoiser": _hidden_error((fitted, after))}
-        return DenoiserReport(
-            method=f"plug-and-play with {self.prior.label}, after {fitted.report.method}",
-            denoiser=self.prior.label,
-            weight=weight,
-            start=fitted.report,
-            iterations=fitted.report.iterations,
-            relative_residual=fitted.report.relative_residual,
-            hold_out_psnr={name: decibels(e) for name, e in errors.items()},
-        )
-
 
 def hidden_weight(held_out: HeldOut, second: Signal) -> float:
     """Return the weight in [0, 1] of a second estimate against the one that was held out, of least hidden error.
@@ -142,13 +132,18 @@ def hidden_weight(held_out: HeldOut, second: Signal) -> float:
     return least_squares_weight(held_out.errors(held_out.estimate), held_out.errors(second))
 
 
+def least_squares_share(error: Tensor, second: Tensor) -> float:
+    """Return the α in [0, 1] of least |e + α (second - e)|²."""
+    step = second - error
+    energy = float(step.square().sum())
+    return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
+
+
 def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"]) -> float:
     """Return the α in [0, 1] of least |e + α (second - e)|², or 0 where that is hardly less than |e|²."""
-    step = second - error
-    energy, before = float(step.square().sum()), float(error.square().sum())
-    alpha = min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
-    after = float((error + alpha * step).square().sum())
-    return alpha if after <= (1 - MIN_IMPROVEMENT) * before else 0.0
+    alpha = least_squares_share(error, second)
+    after = float((error + alpha * (second - error)).square().sum())
+    return alpha if after <= (1 - MIN_IMPROVEMENT) * float(error.square().sum()) else 0.0
 
 
 def _hidden_error(judged: Judged) -> float:

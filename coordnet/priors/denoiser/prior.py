@@ -103,6 +103,11 @@ class Denoiser(DenoiserParameters, Prior):
         return replace(self, pilot=others)
 
     @property
+    def start(self) -> Prior:
+        """The pilot."""
+        return self if self.pilot is None else self.pilot
+
+    @property
     def text(self) -> str:
         """The name, with that of the function or the network."""
         return f"{self.name}:{self.label}"

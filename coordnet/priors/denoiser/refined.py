@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -57,17 +58,9 @@ class RefinedPlan(Plan):
         fitted = self.start.solve(CenteredValues.of(values))
         f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
         if not (weight := self.weight(values[0], f)):
-            return fitted
+            return replace(fitted, report=replace(fitted.report, prior=repr(self.pilot)))
         f = f + weight * (self.refined(f, values[0]) - f)
-        report = DenoiserReport(
-            method=f"plug-and-play with {self.prior.label}, after {fitted.report.method}",
-            denoiser=self.prior.label,
-            weight=weight,
-            start=fitted.report,
-            iterations=fitted.report.iterations,
-            relative_residual=fitted.report.relative_residual,
-            hold_out_psnr=fitted.report.hold_out_psnr,
-        )
+        report = DenoiserReport.of(fitted.report, self.prior.label, weight, fitted.report.hold_out_psnr)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned)
 
     def refined(self, start: Signal, values: Tensor) -> Signal:

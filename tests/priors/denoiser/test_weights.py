@@ -69,7 +69,9 @@ def test_the_other_functions_are_as_without_it_too(f, name, generator):
     noisy = small + 0.1 * torch.randn(small.shape, generator=generator)
     given = {"denoise": noisy, "demosaic": 0.9 * small[..., 0], "upscale": small}[name]
     work = getattr(cn, name)
-    assert torch.equal(work(given, prior=cn.Denoiser(f)).signal, work(given).signal)
+    ours, weighed = work(given), work(given, prior=cn.Denoiser(f))
+    assert torch.equal(weighed.signal, ours.signal)
+    assert weighed.report["prior"] == ours.report["prior"] and "denoiser" not in str(weighed.fit.report.prior)
 
 
 def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
