@@ -25,6 +25,8 @@ NODES = 4097  # number of entries of the tables of moments
 FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
 CORNER = 0.75  # fraction of the highest frequency; modes above it on every axis are taken for noise
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
+DRAWN_SIDE = 8  # side in pixels of the parts of a picture by which a drawing in two colors is known
+CONSTANT, INSIDE = 0.05, 0.1  # least share of them that is constant, and largest share at the ends of one between them
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
 Signal = Float[Tensor, "*grid channels"]
@@ -34,8 +36,10 @@ def noise_level(signal: Signal) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
-    windows, is as seen.
+    windows, is as seen. A picture that ``is_drawn`` has none.
     """
+    if signal.ndim == 3 and is_drawn(signal):
+        return 0.0
     units = units_of(signal.unsqueeze(0))[0]
     signal = signal / units
     seen = level = seen_level(signal)
@@ -86,6 +90,21 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile
     spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
+
+
+def is_drawn(picture: Float[Tensor, "height width channels"]) -> bool:
+    """Return whether a picture is drawn in black and white, or two other colors, like text: nothing in it shows noise.
+
+    Some of its parts are constant, and all others have values at the ends of the range. Noise that was clipped leaves
+    values between the ends wherever the signal is.
+    """
+    side, grid = DRAWN_SIDE, picture.shape[:2]
+    if min(grid) < side:
+        return False
+    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (side, side), (0, 0)).flatten(0, 1).flatten(1)
+    ends = ((tiles == picture.min()) | (tiles == picture.max())).double().mean(1)
+    is_constant = tiles.amin(1) == tiles.amax(1)
+    return float(is_constant.double().mean()) >= CONSTANT and not bool((~is_constant & (ends <= INSIDE)).any())
 
 
 def refuse_more_than(signal: Signal, sigma: float) -> None:

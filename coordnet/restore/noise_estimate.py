@@ -17,13 +17,15 @@ from coordnet.sampling.samples import units_of
 BANDS = 6  # parts of the modes by the length of their frequency; the first is where signals have most
 FLAT = 1.5  # ratio of the largest power of a part to the least, below which noise counts as white
 PEAKED = 4.0  # the same in signals of one channel, whose texture cannot be told from noise by the other channels
-QUANTILES = (0.02, 0.2)  # shares of the windows whose energies are compared: noise alone differs little
-SPREAD = {False: 5.0, True: 2.2}  # largest ratio of these energies, with several channels and with a single one
+QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
+SPREAD = {False: 1.8, True: 1.6}  # largest ratio of these energies, with several channels and with a single one
 LIKE, NEGLECTED = 1.2, 0.15  # ratio of energies, and part of their mean over all modes, that are alike
 LOUDEST = 4.0  # ratio of the power in the channel with most of the signal to the largest of the others
 QUIET = 64.0  # ratio of the mean powers above which textures are the reason, unless JPEG's blocks show
 PERIOD, BLOCKS = 8, 7.0  # side of such a block in pixels, and the least sum of the standard errors of its edges
-ROUNDING = 1e-3  # standard deviation of noise relative to the signal's range that rounding to 8 bits leaves
+UNLIKE, COUNTED = 4.0, 0.01  # ratio of the power in channels that is not alike, where it is this share of the largest
+ROUNDING = 3e-3  # standard deviation in the signal's units of noise that may come from rounding to 8 bits
+FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
@@ -87,6 +89,13 @@ def _found(values: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
         return None
     found = found_in(windows)
     found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)
+    made = _supported(windows, found, values)
+    is_faint = made is None or float(made.variance(values).mean()) < FAINTEST**2
+    return None if is_faint else made
+
+
+def _supported(windows: Windows, found: Found, values: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
+    """Return the model of what was found in windows if they support it, None for white noise."""
     bands = _bands(windows, found.spectra[: max(1, len(found.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
     if float(bands.max() / bands.min()) < (FLAT if len(found.spectra) > 1 else PEAKED):
         level = float(bands[BANDS // 2 :].mean())
@@ -130,8 +139,12 @@ def _of_last(windows: Windows, spectra: Tensor, values: Tensor) -> Float[Tensor,
 
 
 def _is_clean(windows: Windows) -> bool:
-    """Return whether a tenth of the windows have no more energy than rounding to 8 bits leaves."""
-    energy = windows.modes.abs().square().mean(2).amax(1)
+    """Return whether a tenth of the windows have no more energy than rounding to 8 bits leaves.
+
+    The lowest frequencies do not count, where slopes have energy.
+    """
+    fine = windows.radius.argsort()[len(windows.radius) // BANDS :]
+    energy = windows.modes[..., fine].abs().square().mean(2).amax(1)
     return float(energy.quantile(0.1)) < ROUNDING**2
 
 
@@ -144,8 +157,13 @@ def _bands(windows: Windows, spectra: Float[Tensor, "c modes"]) -> Float[Tensor,
 def _may_share(windows: Windows, found: Found) -> bool:
     """Return whether the channel with most of the signal may have the spectrum that the others have in the mean.
 
-    Its flattest windows then have hardly more energy than that at the higher frequencies, where signals have least.
+    Its flattest windows then have hardly more energy than that at the higher frequencies, where signals have least, and
+    the others have spectra alike among themselves.
     """
+    bands = _bands(windows, found.spectra[:-1])
+    counted = bands.mean(0) > COUNTED * bands.mean(0).max()
+    if float((bands.amax(0) / bands.amin(0))[counted].max()) > UNLIKE:
+        return False
     others = found.spectra[:-1].mean(0)
     energy = windows.modes[:, -1].abs().square() / found.line(windows.means.mean(1)).unsqueeze(1)
     for band in windows.radius.argsort().chunk(BANDS)[BANDS // 2 :]:

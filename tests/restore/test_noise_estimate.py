@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
+from coordnet.restore.noise import is_drawn
 from coordnet.restore.noise_estimate import has_blocks, required_noise
 from coordnet.restore.noise_factors import Factors, Line, deconvolved
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
@@ -98,6 +99,29 @@ def test_clean_drawings_have_no_noise():
     made = cn.denoise(drawing)
     assert made.noise is None
     assert cn.psnr(made.signal, drawing) > 60
+
+
+def test_dense_strokes_in_two_colors_are_no_noise(generator):
+    """No part of such a page without white and black shows whether there is noise."""
+    page = torch.ones(120, 160, 3)
+    page[torch.arange(120) % 8 < 5] = (torch.rand(75, 160, 1, generator=generator) < 0.5).float()
+    page[:24] = 1.0
+    assert is_drawn(page) and cn.estimate_noise(page).kind == "none"
+    noisy = (page + 0.1 * torch.randn(page.shape, generator=generator)).clamp(0, 1)
+    assert not is_drawn(noisy)
+
+
+def test_slopes_rounded_to_8_bits_are_no_colored_noise():
+    rows, columns = torch.meshgrid(torch.linspace(0, 1, 150), torch.linspace(0, 1, 200), indexing="ij")
+    slope = torch.stack([rows, columns, (rows + columns) / 2], -1)
+    model = cn.estimate_noise((255 * slope).round() / 255)
+    assert model.kind == "white" and model.floor < 1e-3**2
+
+
+def test_faint_texture_is_white_noise(generator):
+    """Colored noise below two steps of 8 bits is not told from fine texture."""
+    _, y = planted(cn.NoiseModel(gaussian_spectrum(1.0, 3), floor=0.004**2), generator)
+    assert cn.estimate_noise(y).kind == "white"
 
 
 @pytest.mark.parametrize("units", [255.0, 1e-3])
