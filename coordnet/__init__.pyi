@@ -57,4 +57,5 @@ from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import operators as operators
 from .sampling import points as points
 from .sampling import sample as sample
+from .sampling.jpeg import JpegIntervals as JpegIntervals
 from .sampling.noise_model import NoiseModel as NoiseModel

@@ -235,9 +235,10 @@ def denoise(
     noise: Annotated[
         str,
         Option(
-            metavar="[auto|white|colored|camera]",
+            metavar="[auto|white|colored|camera|jpeg]",
             help="The kind of noise to estimate: white, with a spectrum, or with a variance that depends on the signal "
-            "too; with auto what a picture shows. Other signals, and those with --sigma, have white noise.",
+            "too; with auto what a picture shows. Other signals, and those with --sigma, have white noise. With "
+            "jpeg what a JPEG file's rounding made is removed, within its intervals (pip install coordnet[jpeg]).",
         ),
     ] = "auto",
     prior: Annotated[

@@ -38,6 +38,7 @@ from coordnet.restore.restored import Restored, Tiles
 from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows
 from coordnet.restore.upscale import PIXEL_KINDS, UPSCALE_PRIORS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
+from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
@@ -170,12 +171,14 @@ def denoise(
 
 
 def _denoise(
-    _: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
+    signal: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
+    asked = JpegIntervals.read(signal) if noise == "jpeg" else noise
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
-    made = denoised(values, sigma, noise=noise, prior=prior, progress=common.progress, **options)
+    made = denoised(values, sigma, noise=asked, prior=prior, progress=common.progress, **options)
     found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
     how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
+    words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
     chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
     lost = found["noise"]["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
@@ -184,6 +187,7 @@ def _denoise(
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
     expected = made.expected_psnr
     sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
+    sureness = "each coefficient is in its interval of the file" if noise == "jpeg" else sureness
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 

@@ -5,7 +5,6 @@ import statistics
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -35,9 +34,10 @@ from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
 from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
-from coordnet.sampling.arrays import Array, as_signal
+from coordnet.sampling.arrays import Array, ArrayKind, as_signal
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
+from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.noise_model import NoiseModel
 
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
@@ -53,7 +53,7 @@ def denoise(
     signal: Array,
     sigma: float | None = None,
     *,
-    noise: NoiseModel | str = "auto",
+    noise: NoiseModel | JpegIntervals | str = "auto",
     prior: Prior | str = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
@@ -76,11 +76,12 @@ def denoise(
         Standard deviation of the noise, of integers after they are scaled; before clipping, where values were clipped.
         It is estimated if not given. A ``CoordnetWarning`` says where the estimate of white noise is less than half of
         what is given, or more than twice as much.
-    noise : "auto", "white", "colored", "camera" or NoiseModel
+    noise : "auto", "white", "colored", "camera", NoiseModel or JpegIntervals
         The noise, or the kind of it that is estimated: colored noise has a spectrum, and a camera's a variance that is
         affine in the signal too. With "auto", pictures have what ``estimate_noise`` finds, after black and white pixels
         that were lost are filled (see ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white
-        noise.
+        noise. ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed
+        as white noise of its ``sigma``, and each coefficient stays in the interval that was rounded.
     prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
@@ -127,6 +128,11 @@ def denoise(
     values = values[..., :-1] if alpha else values
     _check(values, sigma)
     asked = None if prior == "auto" else _asked(prior)
+    if isinstance(noise, JpegIntervals):
+        noise.check(values)
+        if sigma is not None:
+            raise _checks.wrong("sigma", "none: a JPEG file says it", repr(sigma))
+        return _within(noise, values, asked or Local(), form, Tiles(tuple(values.shape[:-1]), largest), progress)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
     lost = lost_pixels(values) if dims == 2 and sigma is None and noise == "auto" else None
     if lost is not None:
@@ -150,6 +156,19 @@ def denoise(
     return Restored(whole, fit, found, found["expected_psnr"], noise=None if is_plain else model)
 
 
+def _within(
+    intervals: JpegIntervals, values: Signal, prior: Prior, form: ArrayKind, tiles: Tiles, progress: bool
+) -> Restored:
+    """Return the picture of a JPEG file without the noise of its rounding, with each coefficient in its interval."""
+    work = Noise(intervals.sigma, given=True, progress=progress)
+    if isinstance(prior, Denoiser):
+        raise _checks.wrong("prior", "local or adaptive for a JPEG file", prior.text)
+    found = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "lost": 0.0}
+    report = DenoiseReport(prior=prior.name, sigma=work.level, sigma_given=False, expected_psnr=None, noise=found)
+    clean, fit, record = _filtered(tiles, values, prior, work, report, intervals.nearest)
+    return Restored(form.restore(clean), fit, record, None)
+
+
 def _described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
     """Return what a report says of the noise: its kind, the variance, and the share of the pixels that were lost."""
     kind, floor = noise.model.kind, noise.model.floor
@@ -160,14 +179,28 @@ def _described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
 
 
 def _filtered(
-    tiles: Tiles, values: Signal, prior: Prior, noise: Noise, report: DenoiseReport
+    tiles: Tiles,
+    values: Signal,
+    prior: Prior,
+    noise: Noise,
+    report: DenoiseReport,
+    nearest: Callable[[Signal], Signal] = lambda f: f,
 ) -> tuple[Signal, Reconstruction | None, dict[str, Any]]:
-    """Return the estimate of a signal, its fit where it is not cut into tiles, and the full report."""
+    """Return the estimate of a signal, its fit where it is not cut into tiles, and the full report.
+
+    ``nearest`` returns the estimate that is nearest to another one, and suits what else is known.
+    """
     if len(tiles) == 1:
         options: Any = {"dtype": values.dtype, "device": values.device}
-        fit = NoisePlan(tiles.grid, partial(cleaned, prior, noise=noise), report, **options).fit(values)
+
+        def clean_whole(signal: Signal) -> Cleaned:
+            estimate, error, learned, used = cleaned(prior, signal, noise)
+            return nearest(estimate), error, learned, used
+
+        fit = NoisePlan(tiles.grid, clean_whole, report, **options).fit(values)
         return fit.render(alignment="sample"), fit, fit.report.as_dict()
     clean, error, used = _in_tiles(tiles, values, prior, noise)
+    clean = nearest(clean)
     found = replace(report, prior=used, expected_psnr=_psnr(error, clean, noise.level)).as_dict()
     return clean, None, {**found, **tiles.report()}
 
