@@ -53,7 +53,6 @@ EXAMPLES = {
     ),
     "denoise": (
         "coordnet denoise photo.png -o clean.png",
-        "coordnet denoise photo.png --sigma 0.05 --out clean",
         "coordnet denoise photo.jpg --noise jpeg --out clean",
         "coordnet denoise - -o - < noisy.wav > clean.wav",
     ),
