@@ -161,7 +161,7 @@ def _within(
 ) -> Restored:
     """Return the picture of a JPEG file without the noise of its rounding, with each coefficient in its interval."""
     work = Noise(intervals.sigma, given=True, progress=progress)
-    if isinstance(prior, Denoiser):
+    if prior.name not in ("local", "adaptive"):
         raise _checks.wrong("prior", "local or adaptive for a JPEG file", prior.text)
     found = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "lost": 0.0}
     report = DenoiseReport(prior=prior.name, sigma=work.level, sigma_given=False, expected_psnr=None, noise=found)

@@ -15,7 +15,7 @@ from coordnet import _checks
 SIDE = 8  # pixels along each side of a block
 PEAK, LEVEL = 255.0, 128.0  # largest value of 8 bits, and what brightness is lowered by before its transform
 # RGB to brightness and two differences of color (ITU-T T.871, section 7).
-COLORS = ((0.299, 0.587, 0.114), (-0.168735892, -0.331264108, 0.5), (0.5, -0.418687589, -0.081312411))
+TO_BRIGHTNESS = ((0.299, 0.587, 0.114), (-0.168735892, -0.331264108, 0.5), (0.5, -0.418687589, -0.081312411))
 # Middle share of each interval that estimates are moved into: what 8 bits round then stays in the interval, and
 # photographs of quality 10 and 40 lose at most 0.01 dB by it.
 INNER = 0.8
@@ -142,7 +142,7 @@ class JpegIntervals:
 
     @property
     def _matrix(self) -> np.ndarray:
-        return np.array(COLORS) if len(self.components) == 3 else np.eye(1)
+        return np.array(TO_BRIGHTNESS) if len(self.components) == 3 else np.eye(1)
 
     def _planes(self, picture: Picture) -> list[np.ndarray]:
         planes = PEAK * picture.detach().double().cpu().numpy() @ self._matrix.T
