@@ -1,5 +1,6 @@
 """The choice of a prior for some samples: the one that suits them, or a stack of all that do."""
 
+from coordnet.plans.nugget import nugget
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
@@ -29,7 +30,7 @@ def suited(setting: Setting) -> Prior | None:
     if geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0):
         found = [prior for prior in found if isinstance(prior, Local)] or found
     if len(found) > 1 and not (geometry.has_cells or geometry.operator is not None or geometry.is_laid):
-        return Stack(tuple(sorted(found, key=lambda prior: prior.searches)))
+        return Stack(tuple(sorted(found, key=lambda prior: prior.searches)), nugget=setting.nugget)
     return found[-1] if found else None
 
 
@@ -48,7 +49,8 @@ def choose_prior(
         Whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of others.
     """
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
-    prior = suited(Setting(geometry, samples.channels, samples.values.device, fourier, robust))
+    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, nugget(samples))
+    prior = suited(setting)
     return Adaptive() if learned and not (prior and prior.learns) else prior
 
 

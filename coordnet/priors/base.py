@@ -36,6 +36,8 @@ class Setting:
         Whether the encoding may be Fourier's, which some plans need.
     robust : bool
         Whether outliers are expected.
+    nugget : float
+        The standard deviation of the white noise that the samples seem to have; see ``plans.nugget``.
     """
 
     geometry: Geometry
@@ -43,6 +45,7 @@ class Setting:
     device: torch.device | str = "cpu"
     fourier: bool = True
     robust: bool = False
+    nugget: float = 0.0
 
     @property
     def is_long(self) -> bool:
@@ -125,6 +128,11 @@ class Prior(ABC):
     def with_noise(self, sigma: float) -> "Prior":
         """Return the prior for noise of a standard deviation; a ``ValueError`` is raised if it takes none."""
         raise _checks.wrong("prior", "auto, or cn.Local() (--prior local), because the samples have noise", repr(self))
+
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether known samples stay as they are, or nearly so, with their noise."""
+        return not self.noise
 
     @property
     def searches(self) -> bool:

@@ -76,6 +76,10 @@ class Evolving(EvolvingParameters, Prior):
     def taught(self, fits: Sequence[Learned]) -> "Evolving":
         """Return the prior with the mean of the covariances that fits learned."""
         return replace(self, statistics=FrameStatistics.mean([learned for _, learned in fits]))
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether noise stays: its variance is learned, and removed."""
+        return False
 
     def seeded(self, seed: int) -> "Evolving":
         """Return the prior with another seed of the hidden samples."""

@@ -13,6 +13,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport, PatchWeights
 from coordnet.plans.hold_out import HeldOut, middle
+from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local.channels import Channels
@@ -91,10 +92,13 @@ class LocalPlan(Plan):
         self.pilot = AdaptivePlan(encoding, geometry, prior.pilot, **options)
         self.measurement = self.pilot.measurement
         self.exact = self.measurement.is_plain_mask and not prior.noise
+        self.stands_apart = bool(prior.noise)
 
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
-        """Return whether the pilot is nearly as good as others: patches improve on it by a few dB."""
-        return errors.get(self.prior.pilot, 0.0) <= HOPE * min(errors.values(), default=0.0)
+        """Return whether noise shows, and the pilot is nearly as good as others: patches improve by a few dB."""
+        least = min(errors.values(), default=0.0)
+        shows = not self.prior.noise or self.prior.noise**2 >= SHOWS * least
+        return shows and errors.get(self.prior.pilot, 0.0) <= HOPE * least
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own classes."""

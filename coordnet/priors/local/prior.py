@@ -96,13 +96,16 @@ class Local(LocalParameters, Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Local, ...]":
-        """Return it for pictures and clips with gaps or cells."""
+        """Return it for pictures and clips with gaps or cells, also with the noise that samples seem to have."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
         if setting.robust or not setting.fourier or not (geometry.is_nodal or geometry.has_cells):
             return ()
         if geometry.weights is None:
             return (cls(),) if dims == 2 and geometry.shape != geometry.grid else ()
-        return (cls(),) if dims in (2, 3) and geometry.is_nodal and geometry.is_binary else ()
+        if dims not in (2, 3) or not (geometry.is_nodal and geometry.is_binary):
+            return ()
+        has_noise = setting.nugget > 0 and not is_mosaic(geometry.weights.movedim(-1, 0) > 0)
+        return (cls(), cls(noise=float(f"{setting.nugget:.3g}"))) if has_noise else (cls(),)
 
     def seconds(self, setting: Setting) -> float:
         """Estimate the seconds of a fit; see ``local_seconds``."""

@@ -58,15 +58,15 @@ class ThinPlatePlan(Plan):
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
 
-        One of the highest order that was tried, or one that smooths, must be the best of all priors, or close.
+        One of the same order or the highest that was tried, or one that smooths, must be the best of all, or close.
         """
         tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
         if self.prior.is_chosen or not errors:
             return True
         if not tried:
             return False
-        highest = max(prior.order or 0 for prior in tried)
-        ends = [error for prior, error in tried.items() if prior.order == highest or prior.cutoff != math.inf]
+        orders = {max(prior.order or 0 for prior in tried), self.prior.order}
+        ends = [error for prior, error in tried.items() if prior.order in orders or prior.cutoff != math.inf]
         return min(ends) <= CLOSE * min(errors.values())
 
     def solve(self, values: CenteredValues) -> Fitted:

@@ -87,13 +87,19 @@ class ThinPlate(PlateParameters, Prior):
         if not geometry.is_whole_lattice:
             order, cutoffs = SMOOTHED
             frequency = nyquist(geometry.density, dimensions(geometry.grid))
-            return (*plates, *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls())
+            smoothed = *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls()
+            return (*plates, *smoothed, cls(1)) if dimensions(geometry.grid) == 1 else (*plates, *smoothed)
         return (*plates, cls(cutoff=math.inf)) if geometry.is_strided and geometry.is_even else ()
 
     @property
     def text(self) -> str:
         """The prior as the command line reads it, without what does not matter where both numbers are given."""
         return self._text("order", "cutoff") if self.is_chosen else super().text
+
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether samples are interpolated."""
+        return self.cutoff == math.inf
 
     @property
     def searches(self) -> bool:

@@ -36,6 +36,9 @@ class Stack(Prior):
         if it hides some itself, and is what remains where too few samples are left to hide some.
     weights : tuple of float
         Their weights, if these are known from other blocks of the signal; hidden samples give them if empty.
+    nugget : float
+        The standard deviation of the white noise that the samples seem to have. Where it is a good part of the hidden
+        errors, candidates are weighed by what they say of the known samples, too.
 
     Notes
     -----
@@ -47,6 +50,7 @@ class Stack(Prior):
     learns: ClassVar[bool] = True
     priors: tuple[Prior, ...]
     weights: tuple[float, ...] = ()
+    nugget: float = 0.0
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
@@ -104,8 +108,9 @@ class StackPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         trial = None
         if not self.prior.weights:
+            options: Any = {"nugget": self.prior.nugget, "progress": self.progress}
             with torch.no_grad():
-                trial = Trial(self.prior.priors, self.plans, values.detach(), progress=self.progress)
+                trial = Trial(self.prior.priors, self.plans, values.detach(), **options)
         weights = np.array(self.prior.weights) if trial is None else trial.weights()
         used = sorted(np.flatnonzero(weights).tolist(), key=lambda k: -weights[k])
         fits = {} if is_tracked(values) or trial is None else trial.fits

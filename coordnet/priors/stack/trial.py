@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.waiting import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
+from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
+from coordnet.priors.stack.noise import Errors, at_all_nodes
 from coordnet.priors.stack.weights import stacked_weights
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
@@ -37,7 +39,6 @@ CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
 WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 Hidden = HeldOut | HiddenPoints
-Errors = Float[np.ndarray, " hidden"]
 
 
 class Trial:
@@ -60,9 +61,10 @@ class Trial:
         plans: Sequence[Plan],
         values: Float[Tensor, "1 channels *samples"],
         *,
+        nugget: float = 0.0,
         progress: bool = False,
     ) -> None:
-        self.candidates, self.plans, self.values = candidates, plans, values
+        self.candidates, self.plans, self.values, self.nugget = candidates, plans, values, nugget
         self.errors: dict[int, Errors] = {}
         self._clusters = np.zeros(1, int)
         self.tried: dict[int, float] = {}
@@ -96,7 +98,8 @@ class Trial:
 
     def _stacked(self) -> Float[np.ndarray, " candidates"]:
         distinct, weights = self._distinct, np.zeros(len(self.candidates))
-        e = np.stack([self.errors[k] for k in distinct], 1)
+        losses = self._losses
+        e = np.stack([losses[k] for k in distinct], 1)
         weights[distinct] = stacked_weights(e.T @ e / len(e), int(self._clusters.max()) + 1)
         weights[weights < LEAST] = 0.0
         return weights / weights.sum()
@@ -123,11 +126,23 @@ class Trial:
         """
         apart = [k for k in self._holders if self.plans[k].stands_apart]
         others = [k for k in self._holders if k not in apart][-1:]
-        return min([*others, *apart] or list(self.errors), key=lambda k: _mean_square(self.errors[k]))
+        losses = self._losses
+        return min([*others, *apart] or list(losses), key=lambda k: _mean_square(losses[k]))
+
+    @property
+    def _losses(self) -> dict[int, Errors]:
+        """The errors by which candidates are weighed: at known nodes, too, where noise is a good part of the errors."""
+        least = min(map(_mean_square, self.errors.values()), default=0.0)
+        variance = min(self.nugget**2, least)
+        if not 0 < SHOWS * least <= variance:
+            return self.errors
+        keeps = {k: self.candidates[k].keeps_samples for k in self.errors}
+        return at_all_nodes(self.errors, keeps, variance, self.plans[0].geometry.density)
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return by how much squared errors of the weighted sum are below those of the reference."""
-        return np.square(self.errors[self._reference]) - np.square(self._blended(weights))
+        losses = self._losses
+        return np.square(losses[self._reference]) - np.square(_blended(losses, weights))
 
     def _least(self, gain: Errors) -> float:
         """Return the mean gain for which a sum is taken.
@@ -136,16 +151,13 @@ class Trial:
         clear with any number of samples.
         """
         best = self._reference
-        error, proof = _mean_square(self.errors[best]), SURE if self.plans[best].understates else LIKELY
+        error, proof = _mean_square(self._losses[best]), SURE if self.plans[best].understates else LIKELY
         chance = proof * self._standard_error(gain) if self._holders else 0.0
         return min(max(WORTH * error, chance), CLEAR * error)
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
         """Return the mean squared error of the weighted sum."""
-        return _mean_square(self._blended(weights))
-
-    def _blended(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
-        return sum((weights[k] * e for k, e in self.errors.items()), np.zeros(1))
+        return _mean_square(_blended(self.errors, weights))
 
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that are left in many or, of few nodes, on all."""
@@ -199,7 +211,7 @@ class Trial:
         It is infinity for one cluster. Liang and Zeger, "Longitudinal data analysis using generalized linear models"
         (1986).
         """
-        sums = np.bincount(self._clusters, differences - differences.mean())
+        sums = np.bincount(np.resize(self._clusters, len(differences)), differences - differences.mean())
         count = len(sums)
         return math.sqrt(np.square(sums).sum() * count / (count - 1)) / len(differences) if count > 1 else math.inf
 
@@ -278,6 +290,10 @@ def _joined(clusters: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, " hidd
     """Return the numbers of clusters of several sets of hidden entries, one after another, counted from 0."""
     firsts = np.cumsum([0, *(part.max() + 1 for part in clusters)])
     return np.concatenate([part + first for part, first in zip(clusters, firsts[:-1], strict=True)])
+
+
+def _blended(errors: Mapping[int, Errors], weights: Float[np.ndarray, " candidates"]) -> Errors:
+    return sum((weights[k] * e for k, e in errors.items()), np.zeros(1))
 
 
 def _mean_square(errors: Float[np.ndarray, " hidden"]) -> float:

@@ -1,0 +1,65 @@
+"""White noise on samples of masked lattices: how much there seems to be, and how candidates are weighed with it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.fitting.choice import choose_prior
+from coordnet.plans.nugget import nugget
+from coordnet.priors.stack.noise import at_all_nodes
+from coordnet.priors.stack.trial import Trial
+
+
+def samples(shape, sigma, share=0.3, power=1.0, seed=0):
+    """Return samples of a random field of a power law, of unit variance, with noise."""
+    generator = np.random.default_rng(seed)
+    grids = np.meshgrid(*(np.fft.fftfreq(n) for n in shape), indexing="ij")
+    frequencies = np.sqrt(sum(np.square(g) for g in grids))
+    frequencies.flat[0] = np.inf
+    field = np.fft.ifftn(np.fft.fftn(generator.standard_normal(shape)) * frequencies**-power).real
+    noisy = field / field.std() + sigma * generator.standard_normal(shape)
+    return cn.sample(torch.from_numpy(noisy).unsqueeze(-1), torch.from_numpy(generator.random(shape) < share))
+
+
+@pytest.mark.parametrize(("shape", "power"), [((2000,), 2.0), ((90, 100), 2.5), ((24, 26, 22), 3.0)])
+def test_planted_noise_is_found_and_none_where_there_is_none(shape, power):
+    assert nugget(samples(shape, 0.2, power=power)) == pytest.approx(0.2, rel=0.2)
+    assert nugget(samples(shape, 0.0, power=power)) < 0.05
+
+
+def test_it_follows_offsets_and_factors_and_is_the_root_mean_square_of_channels():
+    plain = samples((60, 70), 0.2, power=2.5)
+    assert nugget(cn.Samples(plain.geometry, 3 * plain.values - 7)) == pytest.approx(3 * nugget(plain))
+    both = cn.Samples(plain.geometry, torch.cat([plain.values, 2 * plain.values], -1))
+    assert nugget(both) == pytest.approx(nugget(plain) * math.sqrt(2.5))
+
+
+def test_errors_at_all_nodes_are_those_of_simulated_estimates():
+    """Where a candidate weighs a noisy sample and its neighbors as is best, and where one keeps the sample."""
+    generator, n, s, q = np.random.default_rng(0), 200_000, 0.8, 0.3
+    e, noise = 0.6 * generator.standard_normal(n), s * generator.standard_normal(n)
+    kappa = 0.36 / (0.36 + s**2)
+    known = {0: kappa * noise + (1 - kappa) * e, 1: noise}
+    found = at_all_nodes({0: e - noise, 1: e - noise}, {0: False, 1: True}, s**2, q)
+    for j, k in ((0, 0), (1, 1), (0, 1)):
+        expected = (1 - q) * np.square(e - noise).mean() + q * (known[j] * known[k]).mean()
+        assert (found[j] * found[k]).mean() == pytest.approx(expected, rel=0.02)
+
+
+def test_patches_are_tried_with_the_noise_that_there_seems_to_be():
+    noisy, clean = samples((40, 48), 0.3, power=2.5), samples((40, 48), 0.0, power=2.5)
+    levels = [[p.noise for p in choose_prior(s).priors if isinstance(p, cn.Local)] for s in (noisy, clean)]
+    assert levels[0] == [0, round(nugget(noisy), 3)] and max(levels[1]) < 0.05
+
+
+def test_known_samples_count_where_noise_is_a_good_part_of_the_errors():
+    trial = Trial.__new__(Trial)
+    trial.candidates = cn.ThinPlate(2, math.inf, 0.0), cn.ThinPlate(2, 1.0, 0.0)
+    trial.errors = {0: np.full(20, 0.9), 1: np.full(20, 1.0)}
+    few = samples((8,), 0.0, 0.5)
+    trial.plans = [cn.plan(cn.FourierEncoding.like(few), few.geometry, cn.Adaptive(), dtype=torch.float64)]
+    for trial.nugget, best in ((0.3, 0), (0.8, 1)):
+        assert min(trial._losses, key=lambda k: np.square(trial._losses[k]).mean()) == best
