@@ -76,6 +76,7 @@ class Evolving(EvolvingParameters, Prior):
     def taught(self, fits: Sequence[Learned]) -> "Evolving":
         """Return the prior with the mean of the covariances that fits learned."""
         return replace(self, statistics=FrameStatistics.mean([learned for _, learned in fits]))
+
     @property
     def keeps_samples(self) -> bool:
         """Whether noise stays: its variance is learned, and removed."""

@@ -262,7 +262,8 @@ class Trial:
     def _refit(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
         """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples.
 
-        A search is made once for a single window: fits to other samples of it take the numbers that it found.
+        Numbers that hidden samples choose are chosen in the first window, as a fit chooses them once. Fits to other
+        samples of a single window take them, too.
         """
         found, prior = [], self._settled.get(k, self.candidates[k])
         with warnings.catch_warnings():
@@ -276,8 +277,9 @@ class Trial:
                     found.append(window.errors_of(fit).cpu().numpy())
                 except (ValueError, _checks.CoordnetWarning):
                     return None
+                prior = prior.settled(fit.report)
                 if len(windows) == 1:
-                    self._settled[k] = prior.settled(fit.report)
+                    self._settled[k] = prior
         return np.concatenate(found)
 
 
