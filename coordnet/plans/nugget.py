@@ -14,10 +14,10 @@ from coordnet.sampling.samples import Samples
 
 LOOKED_AT = 2**16  # nodes of the middle of a lattice that are looked at
 FEWEST_KNOWN = 100  # samples there, fewer of which tell nothing
-WINDOW = 16  # samples whose mean square is that of a window
+WINDOW_SAMPLES = 16  # samples whose mean square is that of a window
 FLATTEST = 0.25  # share of the windows that are looked at, those of the least mean square
 CHANCE = 0.5  # mean square of those windows relative to that of all, for white noise
-ROUNDS = 4  # rounds of weighted least squares
+REWEIGHTINGS = 4  # rounds of weighted least squares
 MOST_SAMPLES = 4000  # samples whose neighbors are looked at
 SHOWS = 1 / 3  # variance of such noise from which on it counts, relative to the squared error at hidden samples
 
@@ -57,12 +57,12 @@ def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*l
     between = np.stack([cdist(x, x) for x in offsets])
     farther = 2 * (a * distances[:, 1:]).sum(1) - np.einsum("nj,njk,nk->n", a, between, a)
     squares = np.square(y[chosen] - (a * y[near]).sum(1)) / own
-    windows: Any = KDTree(points[chosen]).query(points[chosen], WINDOW)[1]
+    windows: Any = KDTree(points[chosen]).query(points[chosen], WINDOW_SAMPLES)[1]
     energies = squares[windows].mean(1)
     flat = windows[energies <= np.quantile(energies, FLATTEST)].ravel()
     parts = np.stack([np.ones(len(flat)), (farther / own)[flat]], 1)
     found, weights = np.zeros(2), np.ones(len(flat))
-    for _ in range(ROUNDS):
+    for _ in range(REWEIGHTINGS):
         found = nnls(parts * weights[:, None], squares[flat] * weights)[0]
         expected = parts @ found
         weights = expected.mean() / np.maximum(expected, 1e-3 * expected.mean()) if expected.any() else weights
