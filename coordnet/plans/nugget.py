@@ -19,7 +19,7 @@ FLATTEST = 0.25  # share of the windows that are looked at, those of the least m
 CHANCE = 0.5  # mean square of those windows relative to that of all, for white noise
 REWEIGHTINGS = 4  # rounds of weighted least squares
 MOST_SAMPLES = 4000  # samples whose neighbors are looked at
-SHOWS = 1 / 3  # variance of such noise from which on it counts, relative to the squared error at hidden samples
+SHOWS = 0.5  # variance of such noise from which on it counts, relative to the squared error at hidden samples
 
 
 def nugget(samples: Samples) -> float:
