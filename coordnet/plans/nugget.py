@@ -18,12 +18,13 @@ WINDOW_SAMPLES = 16  # samples whose mean square is that of a window
 FLATTEST = 0.25  # share of the windows that are looked at, those of the least mean square
 CHANCE = 0.5  # mean square of those windows relative to that of all, for white noise
 REWEIGHTINGS = 4  # rounds of weighted least squares
+GRAIN = 3 / 255  # deviation relative to the range of the samples up to which it counts as the grain of a photograph
 MOST_SAMPLES = 4000  # samples whose neighbors are looked at
 SHOWS = 0.5  # variance of such noise from which on it counts, relative to the squared error at hidden samples
 
 
 def nugget(samples: Samples) -> float:
-    """Return the standard deviation of white noise on samples of a masked lattice; 0 for others, and without evidence.
+    """Return the standard deviation of white noise on samples of a masked lattice; 0 for others, and for grain.
 
     Every sample is predicted by the plane through its nearest neighbors. Its squared error is expected to be the
     noise's variance, and a multiple of what a process of linear variogram would have, which vanishes with the distance;
@@ -38,8 +39,11 @@ def nugget(samples: Samples) -> float:
         return 0.0
     known = (geometry.weights[part] > 0).cpu().numpy()
     values = samples.values.detach()[part].cpu().double().numpy()
+    if not known.any():
+        return 0.0
     found = [_variance(known[..., min(c, known.shape[-1] - 1)], values[..., c]) for c in range(values.shape[-1])]
-    return math.sqrt(float(np.mean(found)))
+    deviation, inside = math.sqrt(float(np.mean(found))), values[np.broadcast_to(known, values.shape)]
+    return deviation if deviation > GRAIN * float(np.ptp(inside)) else 0.0
 
 
 def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*lattice"]) -> float:
