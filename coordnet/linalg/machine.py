@@ -20,7 +20,7 @@ LARGE = 2**25  # bytes from which the C library returns freed memory to the syst
 MAX_KEPT = 2**28  # bytes of the largest scratch buffer that is kept after use
 # Bytes that are processed at once on a CPU, whose cache they fit: at 64 MiB, 64 images of 256² take a quarter longer.
 CHUNK = {"cpu": 2**24}
-CHUNK_ON_GPU = 2**29  # bytes that are processed at once on a GPU, where fewer launches are better
+CHUNK_ON_GPU = 2**30  # bytes that are processed at once on a GPU, where fewer launches are better
 NUMPY = {torch.float32: "float32", torch.float64: "float64", torch.uint8: "uint8"}
 
 
@@ -63,11 +63,20 @@ def clear_scratch() -> None:
     vars(_KEPT).clear()
 
 
+def at_once(each: int, device: torch.device, cached: int | None = None) -> int:
+    """Return the number of items of some bytes each that are processed at once, at least one.
+
+    On a CPU they fit into ``cached`` bytes, into ``CHUNK`` if not given, and elsewhere into ``CHUNK_ON_GPU``.
+    """
+    here = CHUNK.get(device.type)
+    return max(1, (CHUNK_ON_GPU if here is None else here if cached is None else cached) // each)
+
+
 def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
     """Yield the slices of signals and channels for which two tensors (signals, channels, …) fit into the cache."""
     signals, channels = values.shape[:2]
     each = math.prod(values.shape[2:]) + math.prod(results.shape[2:])
-    count = max(1, CHUNK.get(values.device.type, CHUNK_ON_GPU) // (each * values.element_size()))
+    count = at_once(each * values.element_size(), values.device)
     signals_at_once, channels_at_once = max(1, count // max(1, channels)), max(1, min(count, channels))
     for i in range(0, signals, signals_at_once):
         for c in range(0, channels, channels_at_once):

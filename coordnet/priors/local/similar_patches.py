@@ -7,8 +7,9 @@ Lebrun, Buades and Morel, "A nonlocal Bayesian image denoising algorithm" (2013)
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
-from coordnet.linalg.machine import CHUNK
+from coordnet.linalg.machine import at_once
 
 REACH = 12  # largest displacement of a similar patch along each axis
 STEP = 4  # distance of the patches whose groups are filtered: 3 takes 1.8 times as long for 0.001 dB
@@ -42,7 +43,7 @@ def filter_groups(
         top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
         inside = slice(top, bottom)
         groups = similar(guide[:, inside], part - top, columns, side)
-        noise = torch.nn.functional.pad(_sums(variance[inside], side) / side**2, (0, side - 1, 0, side - 1))
+        noise = pad(_sums(variance[inside], side) / side**2, (0, side - 1, 0, side - 1))
         noise = noise.flatten()[groups].mean(1)
         sums, weights = _filtered(noisy[:, inside], guide[:, inside], groups, noise, side, roots)
         total[:, inside] += sums
@@ -66,31 +67,39 @@ def similar(
     """
     height, width = (n - side + 1 for n in guide.shape[1:])
     down, right = min(reach, height - 1), min(reach, width - 1)
-    moves = [(y, x) for y in range(-down, down + 1) for x in range(-right, right + 1)]
-    place = {move: i for i, move in enumerate(moves)}
-    found = guide.new_full((len(moves), len(rows), len(columns)), torch.inf)
-    for y, x in moves[len(moves) // 2 :]:  # the others are their mirror images
-        left, end = max(0, -x), width - max(0, x)
-        a = guide[:, : guide.shape[1] - y, left : end + side - 1]
-        b = guide[:, y:, left + x : end + x + side - 1]
-        distance = _sums((a - b).square_().sum(0), side)
-        for sign in (1, -1):
-            first, second = (0, left) if sign == 1 else (y, left + x)
-            full = guide.new_full((height, width), torch.inf)
-            full[first : first + distance.shape[0], second : second + distance.shape[1]] = distance
-            found[place[(sign * y, sign * x)]] = full[rows][:, columns]
-    nearest = found.flatten(1).T.topk(min(GROUP, len(moves)), 1, largest=False)
-    steps = torch.tensor([y * guide.shape[2] + x for y, x in moves], device=guide.device)
-    corners = (rows.unsqueeze(1) * guide.shape[2] + columns).flatten()
-    corners = corners.unsqueeze(1)
-    return torch.where(nearest.values.isinf(), corners, corners + steps[nearest.indices])
+    moves = torch.arange(-right, right + 1, device=guide.device)
+    moved = pad(guide, (right, right), value=torch.inf).unfold(2, guide.shape[2], 1).movedim(2, 1)
+    found = guide.new_empty(2 * down + 1, len(moves), len(rows), len(columns))
+    count = at_once(guide.numel() * guide.element_size(), guide.device, cached=0)  # one after another on a CPU
+    below, across, order = rows.unsqueeze(1), columns + right, torch.arange(count, device=guide.device)[:, None, None]
+    for y in range(down + 1):
+        for x in range(0 if y else right, len(moves), count):  # the others are the mirror images of these
+            b = moved[:, x : x + count, y:]
+            squares = (b - guide[:, None, : guide.shape[1] - y]).square_().sum(0)
+            distance = pad(_sums(squares, side), (right, right, y, y), value=torch.inf)
+            found[down + y, x : x + count] = distance[:, below + y, across]
+            some = order[: len(distance)]
+            first = len(moves) - x - len(distance)
+            found[down - y, first : first + len(distance)] = distance[some.flip(0), below, columns + (first + some)]
+    nearest = found.flatten(2).flatten(0, 1).T.topk(min(GROUP, found[:, :, 0, 0].numel()), 1, largest=False)
+    steps = torch.arange(-down, down + 1, device=guide.device).unsqueeze(1) * guide.shape[2] + moves
+    corners = (below * guide.shape[2] + columns).flatten().unsqueeze(1)
+    return torch.where(nearest.values.isinf(), corners, corners + steps.flatten()[nearest.indices])
 
 
-def _sums(f: Float[Tensor, "height width"], side: int) -> Float[Tensor, "rows columns"]:
+def _sums(f: Float[Tensor, "*moves height width"], side: int) -> Float[Tensor, "*moves rows columns"]:
     """Return the sums over all squares of a side: over their columns, then over their rows."""
-    height, width = (n - side + 1 for n in f.shape)
-    columns = sum((f[i : i + height] for i in range(1, side)), f[:height])
-    return sum((columns[:, i : i + width] for i in range(1, side)), columns[:, :width])
+    return _window_sums(_window_sums(f, side, -2), side, -1)
+
+
+def _window_sums(f: Tensor, n: int, axis: int) -> Tensor:
+    """Return the sums over all windows of n entries along an axis, from those over windows of half the length."""
+    if n == 1:
+        return f
+    half = _window_sums(f, n // 2, axis)
+    count = half.shape[axis] - n // 2
+    total = half.narrow(axis, 0, count) + half.narrow(axis, n // 2, count)
+    return total.narrow(axis, 0, count - 1).add_(f.narrow(axis, n - 1, count - 1)) if n % 2 else total
 
 
 def _filtered(
@@ -107,8 +116,8 @@ def _filtered(
         y, x = y @ roots[1], x @ roots[1]
     sums, weights = torch.zeros_like(x), x.new_zeros(len(x))
     count, size = groups.shape[1], x.shape[1]
-    at_once = max(1, CHUNK["cpu"] // (8 * 4 * count * size))
-    for part, variance in zip(groups.split(at_once), noise.split(at_once), strict=True):
+    together = at_once(8 * 4 * count * size, x.device)
+    for part, variance in zip(groups.split(together), noise.split(together), strict=True):
         patches, weight = wiener(y[part], x[part], variance)
         sums.index_add_(0, part.flatten(), (patches * weight[:, None, None]).flatten(0, 1))
         weights.index_add_(0, part.flatten(), weight.repeat_interleave(count))
