@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Inexact, Shaped
+from jaxtyping import Float, Inexact, Int, Shaped
 from torch import Tensor
 
 from coordnet import _checks
@@ -14,6 +14,7 @@ from coordnet.linalg.machine import full_precision
 
 COMPACT_AT = 0.25  # drop converged systems once a quarter of them have converged
 Callback = Callable[[int, float], None]  # receives the step and the worst relative residual
+Places = tuple[Int[Tensor, " kept"], Int[Tensor, " kept"]]  # the signal and the channel of some systems
 
 
 class ConvergenceWarning(_checks.CoordnetWarning):
@@ -70,8 +71,8 @@ class LinearSystem(Protocol):
         """Return ⟨a, b⟩ of every system, shaped to broadcast against them."""
         ...
 
-    def select(self, kept: Bool[Tensor, "signals channels"]) -> "LinearSystem":
-        """Return the systems where ``kept`` is true, with tensors (kept, 1, …); see ``subset``."""
+    def select(self, kept: Places) -> "LinearSystem":
+        """Return the systems at the places ``kept``, with tensors (kept, 1, …); see ``subset``."""
         ...
 
 
@@ -155,6 +156,7 @@ class _Iteration:
         self.scale = system.inner(b, s).real.clamp(min=self.tiny)
         if least is not None:
             self.scale = torch.maximum(self.scale, least / tolerance**2)
+        self.least = tolerance**2 * self.scale
         if start is None:
             self.x, self.r = torch.zeros_like(b), b.clone()
         else:
@@ -170,9 +172,9 @@ class _Iteration:
         """Take one step in every system that has not converged."""
         q = self.system.operator(self.p)
         alpha = self.rs / self.system.inner(self.p, q).real.clamp(min=self.tiny)
-        alpha = alpha.where(self.rs > self.tolerance**2 * self.scale, 0.0)
+        alpha = alpha.masked_fill_(self.rs <= self.least, 0.0)
         add_scaled(self.x, alpha, self.p)
-        add_scaled(self.r, -alpha, q)
+        add_scaled(self.r, alpha, q, sign=-1)
         s = self.system.preconditioner(self.r)
         rs = self.system.inner(self.r, s).real
         add_scaled(s, rs / self.rs.clamp(min=self.tiny), self.p)
@@ -181,17 +183,20 @@ class _Iteration:
     def look(self) -> float:
         """Return the largest relative residual."""
         self.squares = (self.rs / self.scale).clamp(min=0)
-        return float(self.squares.max().sqrt())
+        self.seen = self.squares.cpu()  # one wait for a GPU, whatever is then decided by it
+        return float(self.seen.max().sqrt())
 
     def compact(self) -> None:
         """Drop converged systems once their share is ``COMPACT_AT``."""
-        kept = (self.squares > self.tolerance**2).reshape(self.squares.shape[:2])
-        if not (self.separate and 0 < int(kept.sum()) <= (1 - COMPACT_AT) * kept.numel()):
+        left = (self.seen > self.tolerance**2).reshape(self.seen.shape[:2])
+        if not (self.separate and 0 < int(left.sum()) <= (1 - COMPACT_AT) * left.numel()):
             return
         self.store()
-        for name in ("x", "r", "p", "rs", "scale", "squares"):
+        channels = left.shape[1]
+        signal, channel = kept = left.nonzero().to(self.x.device).unbind(1)
+        for name in ("x", "r", "p", "rs", "scale", "least", "squares"):
             setattr(self, name, subset(getattr(self, name), kept))
-        self.system, self.places = self.system.select(kept), self.places[kept.flatten()]
+        self.system, self.places = self.system.select(kept), self.places[channels * signal + channel]
 
     def store(self) -> None:
         """Copy the remaining systems into ``solution`` and ``reached``."""
@@ -201,11 +206,11 @@ class _Iteration:
                 all_systems[self.places // channels, self.places % channels] = part.flatten(0, 1)
 
 
-def subset(tensor: Shaped[Tensor, "..."], kept: Bool[Tensor, "signals channels"]) -> Shaped[Tensor, "..."]:
+def subset(tensor: Shaped[Tensor, "..."], kept: Places) -> Shaped[Tensor, "..."]:
     """Select systems of a tensor (signals or 1, channels or 1, …) as (kept, 1, …); one shared by all stays the same."""
     if tensor.shape[:2] == (1, 1):
         return tensor
-    return tensor.expand(*kept.shape, *tensor.shape[2:])[kept].unsqueeze(1)
+    return tensor[tuple(0 if n == 1 else at for n, at in zip(tensor.shape, kept, strict=False))].unsqueeze(1)
 
 
 def scaled(scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
@@ -215,11 +220,11 @@ def scaled(scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
     return torch.view_as_complex(scale.unsqueeze(-1) * torch.view_as_real(z))
 
 
-def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
-    """Add scale × z to ``out`` in place, in real arithmetic."""
+def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor, *, sign: int = 1) -> Tensor:
+    """Add sign × scale × z to ``out`` in place, in real arithmetic."""
     if not z.is_complex():
-        return out.addcmul_(scale, z)
-    torch.view_as_real(out).addcmul_(scale.unsqueeze(-1), torch.view_as_real(z))
+        return out.addcmul_(scale, z, value=sign)
+    torch.view_as_real(out).addcmul_(scale.unsqueeze(-1), torch.view_as_real(z), value=sign)
     return out
 
 
@@ -229,6 +234,6 @@ def dot(a: Float[Tensor, "*systems n"], b: Float[Tensor, "*systems n"]) -> Float
     On a CPU each system takes one BLAS call, a tenth of the time of ``bmm``.
     """
     if a.is_cuda or a.requires_grad or b.requires_grad:
-        return torch.linalg.vecdot(a, b)
+        return (a * b).sum(-1)
     pairs = zip(a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), strict=True)
     return torch.stack([torch.dot(x, y) for x, y in pairs]).reshape(a.shape[:-1])

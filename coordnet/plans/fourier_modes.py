@@ -33,6 +33,8 @@ class FourierModes(Modes):
         self._dims = tuple(range(-len(self.padded), 0))
         self._dtype, self._device = dtype, torch.device(device)
         self._last = self.padded[-1]
+        self._counts = torch.full((self.domain[-1], 1), 2.0, dtype=dtype, device=device)  # of a stored mode
+        self._counts[:: self._last // 2 if self._last % 2 == 0 else self._last] = 1
 
     def on_padded_grid(self) -> "FourierModes":
         """Return the same modes with the padding as a part of the lattice."""
@@ -65,6 +67,9 @@ class FourierModes(Modes):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """Return ⟨a, b⟩ over all signed frequencies, of every signal and channel."""
+        if a.is_cuda:  # one product by the counts is fewer launches, and on a CPU another pass over memory
+            found = dot((torch.view_as_real(a) * self._counts).flatten(2), torch.view_as_real(b).flatten(2))
+            return found.reshape(*a.shape[:2], *(1,) * len(self.padded))
         once = _inner(a[..., 0], b[..., 0])
         if self._last % 2 == 0:
             once = once + _inner(a[..., -1], b[..., -1])

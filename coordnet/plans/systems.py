@@ -10,18 +10,28 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.borders import zero_pad
-from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
+from coordnet.linalg.conjugate_gradients import (
+    Callback,
+    Places,
+    Solution,
+    add_scaled,
+    conjugate_gradients,
+    dot,
+    scaled,
+    subset,
+)
 from coordnet.linalg.machine import lower_median
 from coordnet.plans.modes import Modes
 from coordnet.sampling.forward import ForwardModel
 
 ROUNDING = 32.0  # epsilons of a dtype by which sums over samples are off
-NEWTON_STEPS = 12  # enough for an effective density to a thousandth
+NEWTON_STEPS = 12  # most steps to an effective density
+NEWTON_TOLERANCE = 1e-5  # step in log q after which the next one is rounding, about its square
 MAX_LOG_STEP = 2.5  # maximum step in log q
 POWER_STEPS = 10  # steps that estimate an operator's largest gain, which need not be accurate
 COVARIANCE_FLOOR = 2e-4  # relative to the mean penalty, in the constrained system's preconditioner
@@ -94,8 +104,8 @@ class System(ABC):
         product = dot(a.flatten(2), b.flatten(2))
         return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
-    def select(self, kept: Bool[Tensor, "signals channels"]) -> "System":
-        """Return the systems of the signals and channels where ``kept`` is true."""
+    def select(self, kept: Places) -> "System":
+        """Return the systems of the signals and channels ``kept``."""
         some = copy.copy(self)
         some.measurement = self.measurement.select(kept)
         for name in ("penalty", *self.per_system):
@@ -298,9 +308,12 @@ def effective_density(
     if not bool(penalty.any()):  # below a density of 1/2 the fixed point is 0; any constant serves a projection
         return effective
     for _ in range(NEWTON_STEPS):
-        passed = effective / (effective + penalty)
-        mean = (1 - density) * passed.mean(-1, keepdim=True)
-        slope = (1 - density) * (passed - passed.square()).mean(-1, keepdim=True)
-        excess = ((effective + mean) / density).log() * (effective + mean) / (effective + slope)
-        effective = effective * (-excess).clamp(-MAX_LOG_STEP, MAX_LOG_STEP).exp()
+        variance, mean = torch.var_mean(effective / (effective + penalty), -1, correction=0, keepdim=True)
+        slope = (mean * (1 - mean) - variance).clamp(min=0)
+        total = torch.add(effective, mean, alpha=1 - density)
+        step = (density / total).log() * total / torch.add(effective, slope, alpha=1 - density)
+        step = step.clamp(-MAX_LOG_STEP, MAX_LOG_STEP)
+        effective = effective * step.exp()
+        if float(step.abs().max()) < NEWTON_TOLERANCE:
+            break
     return effective.clamp(min=torch.finfo(penalty.dtype).tiny)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from coordnet.linalg.conjugate_gradients import subset
+from coordnet.linalg.conjugate_gradients import Places, subset
 from coordnet.linalg.machine import is_tracked, is_transformed
 from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
 from coordnet.sampling.moving_gaps import are_areas, hide_under_gaps, moving_gaps
@@ -101,7 +101,7 @@ class ForwardModel:
         """Return the same samples with each weight multiplied by a factor."""
         return replace(self, weights=self.weights * factor)
 
-    def select(self, kept: Bool[Tensor, "signals channels"]) -> "ForwardModel":
+    def select(self, kept: Places) -> "ForwardModel":
         """Return the measurement of some signals' channels, for an operator that does not mix channels."""
         return replace(self, weights=subset(self.weights, kept))
 
