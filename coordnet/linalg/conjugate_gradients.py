@@ -193,7 +193,8 @@ class _Iteration:
             return
         self.store()
         channels = left.shape[1]
-        signal, channel = kept = left.nonzero().to(self.x.device).unbind(1)
+        signal, channel = left.nonzero().to(self.x.device).unbind(1)
+        kept = signal, channel
         for name in ("x", "r", "p", "rs", "scale", "least", "squares"):
             setattr(self, name, subset(getattr(self, name), kept))
         self.system, self.places = self.system.select(kept), self.places[channels * signal + channel]

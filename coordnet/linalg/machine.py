@@ -83,6 +83,17 @@ def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
             yield slice(i, i + signals_at_once), slice(c, c + channels_at_once)
 
 
+def cholesky(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:
+    """Return the factors L of positive definite matrices LLᵀ.
+
+    A failure raises ``torch.linalg.LinAlgError``, but on a GPU, where the check would wait, it is NaN in the factor.
+    """
+    if may_look(matrices):
+        return torch.linalg.cholesky(matrices)
+    factor, info = torch.linalg.cholesky_ex(matrices)
+    return factor.masked_fill_((info > 0)[..., None, None], torch.nan)
+
+
 def is_finite(x: Tensor) -> bool:
     """Whether all numbers are finite; true where they must not be looked at (``may_look``)."""
     if x.numel() == 0 or not may_look(x):

@@ -61,7 +61,7 @@ def pairs_of(labels):
 def limits(request, monkeypatch):
     """Only full masks are shared, or always where there are few."""
     monkeypatch.setattr(any_mask, "FEW_MASKS", 0 if request.param == 1 else 3)
-    monkeypatch.setattr(any_mask, "FLOATS_AT_ONCE", 6 * request.param)
+    monkeypatch.setattr(any_mask, "FACTORIZED", 24 * request.param)
 
 
 def textbook(gaussians, y, known, label):
@@ -263,8 +263,8 @@ def test_the_seed_fixes_it_and_chunks_and_threads_do_not_change_it(monkeypatch):
     prior = Local(rounds=1, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
     expected = fit(samples, prior).render()
     assert torch.equal(fit(samples, prior).render(), expected)
-    monkeypatch.setattr(any_mask, "FLOATS_AT_ONCE", 1000)
-    monkeypatch.setattr(classes, "FLOATS_AT_ONCE", 77 * 5 * 64**2)
+    monkeypatch.setattr(any_mask, "FACTORIZED", 4000)
+    monkeypatch.setattr(classes, "COVARIANCES", 4 * 77 * 5 * 64**2)
     chunked = fit(samples, prior).render()
     torch.testing.assert_close(chunked, expected, atol=2e-3, rtol=0)
     before = torch.get_num_threads()

@@ -39,7 +39,7 @@ def test_parts_of_patches_do_not_change_it_and_share_their_factorizations(monkey
     monkeypatch.setattr(Gaussians, "_factor", lambda self, *a: counts.append(len(a[0])) or factor(self, *a))
     expected = fit(samples).render()
     assert set(counts) == {1}  # one for each mask and class
-    monkeypatch.setattr(classes, "SHARED_AT_ONCE", 29)
+    monkeypatch.setattr(classes, "SHARED", 29 * 4 * 8 * 3 * 64)
     torch.testing.assert_close(fit(samples).render(), expected, atol=1e-4, rtol=0)
 
 

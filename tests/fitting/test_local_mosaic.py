@@ -94,7 +94,7 @@ def test_chunks_do_not_change_the_estimate(monkeypatch, generator):
     patches = SharedPatches(Observed(values, known, bilinear(values, known)), Patches.every(3, (24, 28), (4, 4)))
     mixture = ScaleMixture.begin(shapes, (1e-3, 1e-2), 1e-5)
     whole = patches.estimate(mixture)
-    monkeypatch.setattr("coordnet.priors.local.color_classes.EVIDENCE_AT_ONCE", 7)
+    monkeypatch.setattr("coordnet.priors.local.scale_mixture.EVIDENCE", 7 * 4 * mixture.weights.numel())
     parts = patches.estimate(mixture)
     torch.testing.assert_close(whole.f, parts.f, atol=1e-5, rtol=0)
     torch.testing.assert_close(whole.variances, parts.variances)

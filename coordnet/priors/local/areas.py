@@ -27,7 +27,7 @@ from coordnet.priors.local.color_classes import ENERGIES, gray_shapes, joint_sha
 from coordnet.priors.local.estimate import Estimate, Posterior
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
-from coordnet.priors.local.scale_mixture import EVIDENCE_AT_ONCE, ScaleMixture
+from coordnet.priors.local.scale_mixture import ScaleMixture
 from coordnet.priors.local.weights import best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
@@ -145,8 +145,8 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
         mean, variance = (part.unflatten(1, (len(y), -1)) for part in (mean, variance))
         return Posterior(patches, mean + means, variance, classes, noise)
 
-    seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(EVIDENCE_AT_ONCE)
-    fine = Patches.every(cells, lattice, shape, y.device).split(EVIDENCE_AT_ONCE)
+    seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(mixture.at_once)
+    fine = Patches.every(cells, lattice, shape, y.device).split(mixture.at_once)
     nothing = y.new_zeros(len(y), *lattice)
     return Estimate.of(in_threads(posterior, zip(seen, fine, strict=True), y.device), nothing).f
 

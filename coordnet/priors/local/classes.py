@@ -1,13 +1,15 @@
 """The classes of the local prior: their start, their adaptation to a signal, and the estimate that they give."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.linalg.machine import in_threads
+from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.estimate import Estimate, Observed, Posterior
 from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks
@@ -22,8 +24,8 @@ MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relati
 PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
 PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; the pilot knows little of the others
 ADAPTED = 2  # classes that a patch adapts
-FLOATS_AT_ONCE = 2**26  # numbers in the covariances of patches, if all of their entries were known
-SHARED_AT_ONCE = 2**13  # patches of few masks that are held in memory together
+COVARIANCES = 2**28  # bytes of a part's covariances on a CPU, if all entries of its patches were known
+SHARED = 3 * 2**24  # bytes of the entries of a part's pairs of patch and class on a CPU, where masks are few
 MIN_PROBABILITY = 0.05  # probability up to which a class of a patch is neglected
 WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
 DIFFERENCE_WEIGHT = 0.4  # weight of the other channels in evidence and adaptation: a class says less of them
@@ -97,10 +99,10 @@ class LocalClasses:
 
         Patches of few masks share them; in smaller parts these would take most of their time between operations.
         """
-        known = patches.of(observed.known).flatten(1)
-        if few_masks(known) is not None:
-            return patches.split(SHARED_AT_ONCE)
-        return patches.split(max(1, FLOATS_AT_ONCE // (CANDIDATES * self.gaussians.covariances.shape[-1] ** 2)))
+        known, size = patches.of(observed.known).flatten(1), self.gaussians.covariances.shape[-1]
+        many = few_masks(known) is None
+        each = CANDIDATES * size * (size if many else len(self.column_weights)) * observed.values.element_size()
+        return patches.split(at_once(each, known.device, COVARIANCES if many else SHARED))
 
     @property
     def column_weights(self) -> Float[Tensor, " columns"]:
@@ -146,17 +148,22 @@ class LocalClasses:
 
     def _pilot_evidence(self, lead: Float[Tensor, "patches size"]) -> Float[Tensor, "patches classes"]:
         """Return the log density of the pilot's patches in the first channel, but for a constant."""
+        smoothest, inverses, volumes = self._pilot
+        lead = lead @ smoothest
+        return -0.5 * ((lead.unsqueeze(2) * lead.unsqueeze(1)).flatten(1) @ inverses.flatten(1).T) - volumes
+
+    @cached_property
+    def _pilot(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The pilot's smoothest components (size, n), and its precisions (classes, n, n) and log volumes in them."""
         covariances = self.gaussians.covariances
         if self.joint:
-            size, first = lead.shape[1], self.channels.basis[:, 0]
+            size, first = math.prod(self.shape), self.channels.basis[:, 0]
             blocks = covariances.unflatten(2, (-1, size)).unflatten(1, (-1, size))
             covariances = torch.einsum("kaibj,a,b->kij", blocks, first, first)
         smoothest = torch.linalg.eigh(covariances.mean(0)).eigenvectors[:, -PILOT_COMPONENTS:]
-        covariances, lead = smoothest.T @ covariances @ smoothest, lead @ smoothest
-        factors = torch.linalg.cholesky(covariances + PILOT_ERROR * torch.eye(lead.shape[1]).to(lead))
-        products = (lead.unsqueeze(2) * lead.unsqueeze(1)).flatten(1)
-        energies = products @ torch.cholesky_inverse(factors).flatten(1).T
-        return -0.5 * energies - factors.diagonal(dim1=1, dim2=2).log().sum(1)
+        covariances = smoothest.T @ covariances @ smoothest
+        factors = cholesky(covariances + PILOT_ERROR * torch.eye(covariances.shape[1]).to(covariances))
+        return smoothest, torch.cholesky_inverse(factors), factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
     def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
         """Return the classes after one round of expectation-maximization; see ``most_probable``."""

@@ -10,7 +10,7 @@ from coordnet.priors.local.channels import LUMA
 from coordnet.priors.local.estimate import Estimate, Observed, Posterior
 from coordnet.priors.local.patches import Patches, distinct_masks
 from coordnet.priors.local.power_laws import Spectra
-from coordnet.priors.local.scale_mixture import EVIDENCE_AT_ONCE, Moments, ScaleMixture, View
+from coordnet.priors.local.scale_mixture import Moments, ScaleMixture, View
 
 ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1
 # The energy of color differences relative to luma's at low and at high frequency: three kinds of colorfulness.
@@ -77,7 +77,7 @@ class SharedPatches:
             mean, variance, classes = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
             return Posterior(part, mean * scale.sqrt() + means, variance * scale, classes, scale * mixture.noise)
 
-        return Estimate.of(map(posterior, self.patches.split(EVIDENCE_AT_ONCE)), self.observed.pilot)
+        return Estimate.of(map(posterior, self.patches.split(mixture.at_once)), self.observed.pilot)
 
     def _relative_variance(self, part: Patches, mixture: ScaleMixture) -> Float[Tensor, "#patches 1 1"]:
         if self.variance is None:

@@ -68,12 +68,14 @@ def left_out(mixture: ScaleMixture, y: Float[Tensor, "patches n"], view: View) -
     learning", 2006, equation 5.12).
     """
     labels = (mixture.evidence(y, view) + mixture.weights.log()).flatten(1).argmax(1)
-    errors, count = torch.empty_like(y), len(mixture.energies)
-    for label in labels.unique().tolist():
-        rows, (j, e) = labels == label, divmod(label, count)
-        vectors, variances = view.vectors[j].double(), (mixture.energies[e] * view.energies[j] + mixture.noise).double()
-        weighted = ((y[rows].double() @ vectors) / variances) @ vectors.T
-        errors[rows] = (weighted / (vectors.square() / variances).sum(1)).to(y)
+    errors, y64 = torch.empty_like(y), y.double()
+    precisions = 1 / (mixture.energies[:, None] * view.energies.unsqueeze(1) + mixture.noise).double()
+    order, parts = mixture.by_shape(labels)
+    for j, part, which in parts:
+        rows = order[part]
+        vectors = view.vectors[j].double()
+        weighted = ((y64[rows] @ vectors) * precisions[j][which]) @ vectors.T
+        errors[rows] = (weighted / (precisions[j] @ vectors.square().T)[which]).to(y)
     return errors
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from coordnet.priors.local.estimate import Estimate, Observed, Posterior
 from coordnet.priors.local.patches import Patches
-from coordnet.priors.local.scale_mixture import EVIDENCE_AT_ONCE, Moments, ScaleMixture
+from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CorrelatedPatches:
         view = mixture.view(self.whitener)
 
         def posteriors() -> Iterator[Posterior]:
-            for part in self.patches.split(EVIDENCE_AT_ONCE):
+            for part in self.patches.split(mixture.at_once):
                 means = part.of(self.observed.pilot).mean(2, keepdim=True)
                 scale = part.of(self.variance).mean(2, keepdim=True) / mixture.noise
                 y = ((part.of(self.observed.values) - means) / scale.sqrt()).flatten(1)

@@ -19,10 +19,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from coordnet.linalg.machine import at_once, cholesky
 from coordnet.priors.local.patches import distinct_masks
 
 FEW_MASKS = 16  # distinct masks up to which patches with the same mask and class share a factorization
-FLOATS_AT_ONCE = 2**17  # numbers in the covariances that are factorized together; they fit into a cache
+FACTORIZED = 2**19  # bytes of the covariances that are factorized together on a CPU; they fit into a cache
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Group:
         """Return the group without some of the pairs; either g or m is 1."""
         kept = kept[self.pairs]
         if len(kept) == 1:
-            return replace(self, pairs=self.pairs[:, kept[0]], white=self.white[:, :, kept[0]])
+            at = kept[0].nonzero()[:, 0]
+            return replace(self, pairs=self.pairs[:, at], white=self.white[:, :, at])
         at = kept[:, 0].nonzero()[:, 0]
         return Group(self.pairs[at], self.classes[at], self.index[at], self.factor[at], self.white[at])
 
@@ -72,12 +74,13 @@ class Gaussians:
         candidates, counts = labels.shape[1], known.sum(1)
         keys = torch.where(chosen, counts * len(self.covariances) + labels[:, 0], -1)
         order = keys.argsort()[int((~chosen).sum()) :]  # near patches read the same class
-        for alike in order.split(torch.bincount(counts[order]).tolist()):
+        entries = known.to(torch.uint8).argsort(dim=1, descending=True, stable=True)  # the known ones come first
+        for n, alike in enumerate(order.split(torch.bincount(counts[order]).tolist())):
             if not len(alike):
                 continue
-            n = int(counts[alike[0]])
-            for part in alike.split(max(1, FLOATS_AT_ONCE // (candidates * max(1, n * n)))):
-                index = known[part].nonzero()[:, 1].reshape(len(part), n)
+            each = y.element_size() * candidates * max(1, n * n)
+            for part in alike.split(at_once(each, y.device, FACTORIZED)):
+                index = entries[part, :n]
                 columns = y[part].gather(2, index.unsqueeze(1).expand(-1, y.shape[1], -1)).mT
                 pairs = (part.unsqueeze(1) * candidates + torch.arange(candidates, device=part.device)).reshape(-1, 1)
                 index, columns = (f.repeat_interleave(candidates, 0) for f in (index, columns))
@@ -90,10 +93,11 @@ class Gaussians:
         pairs = (keys >= 0).flatten().nonzero()[:, 0]
         keys, order = keys.flatten()[pairs].sort()
         distinct, counts = keys.unique_consecutive(return_counts=True)
-        for key, alike in zip(distinct.tolist(), pairs[order].split(counts.tolist()), strict=True):
-            index = masks[key // count].nonzero().T
+        entries, classes = [mask.nonzero().T for mask in masks], distinct % count
+        for i, (key, alike) in enumerate(zip(distinct.tolist(), pairs[order].split(counts.tolist()), strict=True)):
+            index = entries[key // count]
             columns = y[alike // labels.shape[1]][..., index[0]].movedim(2, 0).unsqueeze(0)
-            yield self._group(alike.unsqueeze(0), alike.new_tensor([key % count]), index, columns)
+            yield self._group(alike.unsqueeze(0), classes[i : i + 1], index, columns)
 
     def _group(self, pairs: Tensor, classes: Tensor, index: Tensor, known: Float[Tensor, "g n m channels"]) -> Group:
         factor = self._factor(classes, index)
@@ -104,7 +108,7 @@ class Gaussians:
         entries = _entries(classes, index, self.covariances.shape[-1])
         covariance = self.covariances.flatten().index_select(0, entries.flatten()).view_as(entries)
         covariance.diagonal(dim1=1, dim2=2).add_(self.noise)
-        return torch.linalg.cholesky(covariance)
+        return cholesky(covariance)
 
     def posterior(self, group: Group) -> tuple[Float[Tensor, "g m channels size"], Float[Tensor, "g 1 1 size"]]:
         """Return the means of the patches of a group, and the variances, which all channels share."""

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-PATCHES_AT_ONCE = 2**14  # patches that are held in memory together
+from coordnet.linalg.machine import at_once
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ class Patches:
 
     def touching(self, marked: Bool[Tensor, "#channels *lattice"]) -> "Patches":
         """Return the patches that have a marked entry."""
-        kept = [part.of(marked).flatten(1).any(1) for part in self.split()]
+        together = at_once(self.size * torch.long.itemsize, self.corners.device)
+        kept = [part.of(marked).flatten(1).any(1) for part in self.split(together)]
         return Patches(self.lattice, self.shape, self.corners[torch.cat(kept)])
 
     @property
@@ -83,7 +84,7 @@ class Patches:
         """Return the number of patches."""
         return len(self.corners)
 
-    def split(self, count: int = PATCHES_AT_ONCE) -> Iterator["Patches"]:
+    def split(self, count: int) -> Iterator["Patches"]:
         """Yield the patches in parts of at most ``count``."""
         for corners in self.corners.split(count):
             yield Patches(self.lattice, self.shape, corners)

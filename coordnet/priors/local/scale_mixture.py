@@ -18,10 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from coordnet.linalg.machine import at_once
 from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
 
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
-EVIDENCE_AT_ONCE = 2**12  # patches whose evidence is held in memory together
+EVIDENCE = 2**23  # bytes of the evidence of patches that is held together on a CPU
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 
 
@@ -32,6 +33,8 @@ class View:
     energies: Float[Tensor, "shapes n"]  # eigenvalues λ
     vectors: Float[Tensor, "shapes n n"]  # eigenvectors U, as columns
     cross: Float[Tensor, "shapes size n"]  # S_j Aᵀ U
+    gains: Float[Tensor, "shapes energies n"]  # e / (eλ + s²)
+    variances: Float[Tensor, "shapes energies size"]  # the posterior's
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Pairs:
     rows: Int[Tensor, " pairs"]  # the patches
     probabilities: Float[Tensor, " pairs"]
     energies: Float[Tensor, " pairs"]
+    which: Int[Tensor, " pairs"]  # the numbers of the energies
     gains: Float[Tensor, "pairs n"]  # e / (eλ + s²)
     z: Float[Tensor, "pairs n"]
 
@@ -51,12 +55,10 @@ class Pairs:
         """The posterior means of the patches."""
         return (self.z * self.gains) @ self.view.cross[self.shape].T
 
-    def variances(self, own: Float[Tensor, " size"]) -> Float[Tensor, "pairs size"]:
-        """Return the posterior variances, for the variances ``own`` of the shape."""
-        energies, which = self.energies.unique(return_inverse=True)
-        first = torch.zeros_like(energies, dtype=torch.long).scatter_(0, which, torch.arange(len(which)).to(which))
-        removed = (energies.unsqueeze(1) * self.gains[first]) @ self.view.cross[self.shape].square().T
-        return (energies.unsqueeze(1) * own - removed).clamp(min=0)[which]
+    @property
+    def variances(self) -> Float[Tensor, "pairs size"]:
+        """The posterior variances of the patches."""
+        return self.view.variances[self.shape][self.which]
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,21 @@ class ScaleMixture:
         weights = shapes.new_full((len(shapes), len(energies)), 1 / (len(shapes) * len(energies)))
         return cls(shapes, shapes.new_tensor(energies), weights, noise)
 
+    @property
+    def at_once(self) -> int:
+        """The patches whose evidence is held in memory together."""
+        return at_once(self.weights.numel() * self.weights.element_size(), self.weights.device, EVIDENCE)
+
     def view(self, matrix: Float[Tensor, "n size"]) -> View:
         """Decompose all shapes for a matrix, of which the products with patches are known."""
         rows = matrix @ self.shapes
-        values, vectors = torch.linalg.eigh((rows @ matrix.T).double())
-        vectors = vectors.to(rows)
-        return View(values.clamp(min=0).to(rows), vectors, rows.mT @ vectors)
+        stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
+        values, vectors = (found.to(rows) for found in torch.linalg.eigh(stack))
+        values, cross, e = values.clamp(min=0), rows.mT @ vectors, self.energies[:, None]
+        gains = e / (e * values.unsqueeze(1) + self.noise)
+        own = self.shapes.diagonal(dim1=1, dim2=2).unsqueeze(1)
+        variances = (e * own - (e * gains) @ cross.square().mT).clamp(min=0)
+        return View(values, vectors, cross, gains, variances)
 
     def evidence(self, y: Float[Tensor, "patches n"], view: View) -> Float[Tensor, "patches shapes energies"]:
         """Return log N(y; 0, e A S_j Aᵀ + s² I) for patches of one matrix."""
@@ -102,7 +113,6 @@ class ScaleMixture:
         """
         shares = self.evidence(y, view).add_(self.weights.log()).flatten(1).softmax(1)
         p, labels = shares.topk(min(CANDIDATES, shares.shape[1]), 1)
-        own = self.shapes.diagonal(dim1=1, dim2=2)
         if moments is not None:
             moments.weights += shares.sum(0).reshape(self.weights.shape)
 
@@ -110,9 +120,9 @@ class ScaleMixture:
             for pairs in self.pairs(y, view, labels, likely(p, MIN_PROBABILITY)):
                 if moments is not None:
                     moments.add(pairs)
-                yield pairs.rows, pairs.probabilities, pairs.means, pairs.variances(own[pairs.shape])
+                yield pairs.rows, pairs.probabilities, pairs.means, pairs.variances
 
-        mean, variance = mixed(each(), y.new_zeros(len(y), own.shape[1]))
+        mean, variance = mixed(each(), y.new_zeros(len(y), self.shapes.shape[1]))
         return mean, variance, labels[:, 0]
 
     def pairs(
@@ -124,14 +134,24 @@ class ScaleMixture:
     ) -> Iterator[Pairs]:
         """Yield the pairs of a patch and a class of positive probability, those of one shape together."""
         patches, columns = probabilities.nonzero(as_tuple=True)
-        labels, p, count = labels[patches, columns], probabilities[patches, columns], len(self.energies)
-        order = labels.argsort(stable=True)
-        shapes, sizes = (labels[order] // count).unique_consecutive(return_counts=True)
-        for j, part in zip(shapes.tolist(), order.split(sizes.tolist()), strict=True):
-            e = self.energies[labels[part] % count]
-            gains = e.unsqueeze(1) / (e.unsqueeze(1) * view.energies[j] + self.noise)
-            z = y[patches[part]] @ view.vectors[j]
-            yield Pairs(j, view, patches[part], p[part], e, gains, z)
+        order, parts = self.by_shape(labels[patches, columns])
+        rows, p = patches[order], probabilities[patches, columns][order]
+        for j, part, which in parts:
+            gains, z = view.gains[j][which], y[rows[part]] @ view.vectors[j]
+            yield Pairs(j, view, rows[part], p[part], self.energies[which], which, gains, z)
+
+    def by_shape(
+        self, labels: Int[Tensor, " n"]
+    ) -> tuple[Int[Tensor, " n"], list[tuple[int, slice, Int[Tensor, " m"]]]]:
+        """Return an order of classes by their shapes, and each shape, its place there, and the numbers of energies."""
+        labels, order = labels.sort(stable=True)
+        shapes, sizes = (labels // len(self.energies)).unique_consecutive(return_counts=True)
+        which, parts, start = labels % len(self.energies), [], 0
+        for j, size in torch.stack([shapes, sizes], 1).tolist():
+            part = slice(start, start + size)
+            parts.append((j, part, which[part]))
+            start += size
+        return order, parts
 
     def updated(self, moments: "Moments", start: Float[Tensor, "shapes size size"], strength: float) -> "ScaleMixture":
         """Return the classes of the largest posterior density, under an inverse Wishart prior around the start."""

@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from coordnet.linalg.machine import at_once
+from coordnet.linalg.machine import at_once, cholesky
 
 REACH = 12  # largest displacement of a similar patch along each axis
 STEP = 4  # distance of the patches whose groups are filtered: 3 takes 1.8 times as long for 0.001 dB
 GROUP = 48  # patches in a group
-BAND = 2**17  # pixels of a band of rows that is filtered at once
+BAND = 5 * 2**22  # bytes of the distances of a band of rows that is filtered at once on a CPU
 Picture = Float[Tensor, "channels height width"]
 Roots = tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]  # root of a covariance, and the root's inverse
 
@@ -39,7 +39,8 @@ def filter_groups(
     height, width = guide.shape[1:]
     total, weight = torch.zeros_like(guide), torch.zeros_like(guide[:1])
     rows, columns = (references(n, side, STEP, noisy.device) for n in (height, width))
-    for part in rows.split(max(1, BAND // (width * STEP))):
+    each = (2 * REACH + 1) ** 2 * len(columns) * guide.element_size()
+    for part in rows.split(at_once(each, guide.device, BAND)):
         top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
         inside = slice(top, bottom)
         groups = similar(guide[:, inside], part - top, columns, side)
@@ -147,7 +148,7 @@ def wiener(
     ridge = torch.maximum(count * noise, rounding).clamp(min=torch.finfo(x.dtype).tiny)
     regularized = gram.clone()
     regularized.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(regularized))
+    inverse = torch.cholesky_inverse(cholesky(regularized))
     result = (y @ x.mT) @ (inverse @ x) if few else y @ (inverse @ gram)
     trace = len(gram[0]) - ridge * inverse.diagonal(dim1=1, dim2=2).sum(1)
     return mean + result, 1 / (1 + trace.clamp(min=0))

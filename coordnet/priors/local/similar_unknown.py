@@ -19,10 +19,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.linalg.machine import in_threads
+from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.estimate import Observed
 from coordnet.priors.local.patches import Overlap, Patches
-from coordnet.priors.local.similar_patches import Picture, references, similar
+from coordnet.priors.local.similar_patches import GROUP, Picture, references, similar
 
 # Chosen on the middle 160² to 256² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10,
 # 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
@@ -30,8 +30,8 @@ SIDE, STEP = 6, 3
 SIMILAR_REACH = 8  # largest displacement of a similar patch along each axis
 GROUP_FLOOR = 2e-5  # the part of v that is the same for all groups, for signals of range 1
 GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
-BAND = 2**12  # reference patches whose similar patches are found at once
-GROUPS_AT_ONCE = 256  # groups that are solved at once
+BAND = 2**22  # bytes of the distances that are found at once on a CPU
+GROUPS = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
 
 
 def fill_from_similar(
@@ -55,6 +55,9 @@ def fill_from_similar(
     side = min(SIDE, height, width)
     rows, columns = (references(n, side, STEP, pilot.device) for n in (height, width))
 
+    moves, size = (2 * SIMILAR_REACH + 1) ** 2, len(pilot) * side**2 * pilot.element_size()
+    together = at_once(GROUP * size, pilot.device, GROUPS)
+
     def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
         top, bottom = max(0, int(part[0]) - SIMILAR_REACH), min(height, int(part[-1]) + side + SIMILAR_REACH)
         corners = (part.unsqueeze(1) * width + columns).flatten()
@@ -63,7 +66,7 @@ def fill_from_similar(
             return []
         found = []
         groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, SIMILAR_REACH)
-        for at in needed.nonzero()[:, 0].split(GROUPS_AT_ONCE):
+        for at in needed.nonzero()[:, 0].split(together):
             group, corner = groups[at], corners[at]
             patches = Patches((height, width), (side, side), corner)
             similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
@@ -75,7 +78,8 @@ def fill_from_similar(
         return found
 
     overlap = Overlap(pilot)
-    for found in in_threads(band, rows.split(max(1, BAND // len(columns))), pilot.device):
+    bands = rows.split(at_once(moves * len(columns) * pilot.element_size(), pilot.device, BAND))
+    for found in in_threads(band, bands, pilot.device):
         for part in found:
             overlap.add(*part)
     return overlap.mean(pilot)
@@ -110,6 +114,6 @@ def condition(
 def _halves(gram: Tensor, ridge: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Return left L⁻ᵀ and L⁻¹ right for gram + ridge I = LLᵀ."""
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
-    factor = torch.linalg.cholesky(gram)
+    factor = cholesky(gram)
     half = torch.linalg.solve_triangular(factor.mT, left, upper=True, left=False)  # in this order needs no copies
     return half, torch.linalg.solve_triangular(factor, right, upper=False)
