@@ -314,6 +314,25 @@ def test_direct_fits_never_wait(pretended):
     assert pretended.waits == before
 
 
+COUNTED = {  # the most launches and waits: a tenth more than they were when this was written
+    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE), 11_500, 200),
+    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL), 20_200, 450),
+    "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL), 6_900, 235),
+    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL), 16_000, 300),
+    "denoise": (lambda x: cn.denoise(x, 0.05, prior="local"), 7_400, 185),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_launches_and_waits_do_not_creep_back(pretended, name):
+    work, launches, waits = COUNTED[name]
+    noisy = picture(16).float() + 0.02 * torch.randn(16, 16, 3, generator=seeded())
+    values, before = noisy.to("cuda"), (pretended.launches, pretended.waits)
+    work(values)
+    assert pretended.launches - before[0] <= launches
+    assert pretended.waits - before[1] <= waits
+
+
 # -- precision and order -----------------------------------------------------------------------------------------------
 
 
