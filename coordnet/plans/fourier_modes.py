@@ -33,7 +33,7 @@ class FourierModes(Modes):
         self._dims = tuple(range(-len(self.padded), 0))
         self._dtype, self._device = dtype, torch.device(device)
         self._last = self.padded[-1]
-        self._counts = torch.full((self.domain[-1], 1), 2.0, dtype=dtype, device=device)  # of a stored mode
+        self._counts = torch.full((self.domain[-1], 1), 2.0, dtype=dtype, device=device)
         self._counts[:: self._last // 2 if self._last % 2 == 0 else self._last] = 1
 
     def on_padded_grid(self) -> "FourierModes":
