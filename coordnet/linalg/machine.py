@@ -94,9 +94,9 @@ def cholesky(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n
     return factor.masked_fill_((info > 0)[..., None, None], torch.nan)
 
 
-def is_finite(x: Tensor) -> bool:
-    """Whether all numbers are finite; true where they must not be looked at (``may_look``)."""
-    if x.numel() == 0 or not may_look(x):
+def is_finite(x: Tensor, *, waits: bool = False) -> bool:
+    """Whether all numbers are finite; true where they must not be looked at (``may_look``), unless one ``waits``."""
+    if x.numel() == 0 or not (may_look(x) or (waits and not is_transformed(x))):
         return True
     extremes = torch.aminmax(torch.view_as_real(x.detach()) if x.is_complex() else x.detach())
     return all(math.isfinite(float(extreme)) for extreme in extremes)

@@ -187,7 +187,7 @@ class Plan(ABC):
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
         encoding = self.encoding if self.followed else duplicate(self.encoding)
         weight = fitted.coefficients.flatten(0, 1).contiguous()
-        if not is_finite(weight):
+        if not is_finite(weight, waits=not self.direct):  # an iteration has waited already
             expected = "values that this plan can fit: a finite result"
             raise _checks.wrong("values", expected, "NaN or infinity in it; another prior may do")
         blending = Blending.of(self.geometry)

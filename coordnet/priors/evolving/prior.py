@@ -37,7 +37,7 @@ class Evolving(EvolvingParameters, Prior):
     seed : int
         The seed of the hidden samples.
     statistics : tuple of FrameStatistics
-        What other blocks of the signal taught, one for each channel, with which nothing is learned.
+        Those of other blocks of the signal, one for each channel; nothing is learned then.
 
     Raises
     ------

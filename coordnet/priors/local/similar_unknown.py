@@ -31,7 +31,7 @@ SIMILAR_REACH = 8  # largest displacement of a similar patch along each axis
 GROUP_FLOOR = 2e-5  # the part of v that is the same for all groups, for signals of range 1
 GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
 BAND = 2**22  # bytes of the distances that are found at once on a CPU
-GROUPS = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
+BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
 
 
 def fill_from_similar(
@@ -56,7 +56,7 @@ def fill_from_similar(
     rows, columns = (references(n, side, STEP, pilot.device) for n in (height, width))
 
     moves, size = (2 * SIMILAR_REACH + 1) ** 2, len(pilot) * side**2 * pilot.element_size()
-    together = at_once(GROUP * size, pilot.device, GROUPS)
+    together = at_once(GROUP * size, pilot.device, BYTES_AT_ONCE)
 
     def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
         top, bottom = max(0, int(part[0]) - SIMILAR_REACH), min(height, int(part[-1]) + side + SIMILAR_REACH)

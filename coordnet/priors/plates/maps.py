@@ -22,7 +22,7 @@ from coordnet.sampling.sphere import EqualAreaMap, over_poles, spread, vectors
 PART_NODES = 48  # nodes between the centers of neighboring parts at most
 WIDEST = math.radians(60)  # distance of these centers at most
 REACH = 0.8  # distance from a center at which its part has faded, relative to that of neighboring centers
-FARTHEST = math.radians(90)  # distance from a center at which a map ends: it is distorted by 1.4 there
+MAP_RADIUS = math.radians(90)  # distance from a center at which a map ends: it is distorted by 1.4 there
 OUTERMOST = 1.7  # radius on a map within which its corners have points, where distances are distorted by 1.9
 COARSE_CELLS = 300  # cells on the whole sphere in which means of values are taken for the coarse spline
 
@@ -46,7 +46,7 @@ def sphere_plate(field: Field, order: int | float, strength: float) -> tuple[np.
     for center in centers:
         angle = np.arccos(np.clip(nodes @ center, -1, 1))
         near = angle < REACH * apart
-        part = flat_part(field, center, min(REACH * apart + OVERLAP[2] * h, FARTHEST))
+        part = flat_part(field, center, min(REACH * apart + OVERLAP[2] * h, MAP_RADIUS))
         onto = EqualAreaMap(center)
         at = onto.onto_plane(nodes[near]) / h + (part.lattice[0] - 1) / 2
         if energy is None:
