@@ -56,7 +56,7 @@ def test_chunks_do_not_change_it(monkeypatch, stripes):
     observed = Observed(f * known, known, pilot)
     expected = fill_from_similar(observed, ~known, 1e-5)
     monkeypatch.setattr(similar_unknown, "BAND", 25 * 4 * 17**2)
-    monkeypatch.setattr(similar_unknown, "GROUPS", 7 * 4 * 48 * 2 * 36)
+    monkeypatch.setattr(similar_unknown, "BYTES_AT_ONCE", 7 * 4 * 48 * 2 * 36)
     torch.testing.assert_close(fill_from_similar(observed, ~known, 1e-5), expected)
 
 

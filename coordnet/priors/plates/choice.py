@@ -15,7 +15,7 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.energy import polynomials
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.maps import FARTHEST, flat_part
+from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate
 from coordnet.priors.plates.solve import BANDED_NODES, SingularPlate
@@ -182,7 +182,7 @@ def deciding_parts(field: Field) -> list[Field]:
     if field.latitude is not None:
         h = 1 / float(np.linalg.norm(field.positions[0]))
         centers = (h * field.positions[(field.positions @ v).argmax()] for v in spread(MOST_PARTS[field.dims]))
-        return [flat_part(field, center, min(side / 2 * h, FARTHEST)) for center in centers]
+        return [flat_part(field, center, min(side / 2 * h, MAP_RADIUS)) for center in centers]
     if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
         return [field]
     along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
