@@ -51,11 +51,15 @@ class PointAxis:
         return self.first + self.spacing * np.arange(self.count)
 
     def covered(self, spacing: float | None) -> np.ndarray:
-        """Return multiples of a spacing, that of the nodes if not given, which cover the points or one period."""
+        """Return multiples of a spacing, that of the nodes if not given, which cover the points or one period.
+
+        On a sphere they are the latitudes between the poles.
+        """
         step = self.spacing if spacing is None else spacing
-        first = math.floor(self.low / step + GRID_ROUNDING)
         if self.count == 1:
             return np.array([self.low])
+        low = self.low / step
+        first = math.ceil(low - GRID_ROUNDING) if self.over_poles else math.floor(low + GRID_ROUNDING)
         return np.round(step * (first + np.arange(self.covering(spacing))), COORDINATE_DIGITS - round(math.log10(step)))
 
     def covering(self, spacing: float | None) -> int:
@@ -63,7 +67,9 @@ class PointAxis:
         step = self.spacing if spacing is None else spacing
         if self.count == 1:
             return 1
-        if self.period is not None and not self.over_poles:
+        if self.over_poles:
+            return math.floor(self.high / step + GRID_ROUNDING) - math.ceil(self.low / step - GRID_ROUNDING) + 1
+        if self.period is not None:
             return math.ceil(self.period / step - GRID_ROUNDING)
         return math.ceil(self.high / step - GRID_ROUNDING) - math.floor(self.low / step + GRID_ROUNDING) + 1
 

@@ -40,6 +40,11 @@ def fit():
     return fitted(places, harmonics(places))
 
 
+@pytest.mark.parametrize("spacing", [None, 7.0])
+def test_the_latitudes_of_a_grid_are_between_the_poles(fit, spacing):
+    assert float(abs(fit.grid(spacing=spacing).lat).max()) <= 90
+
+
 def test_spherical_harmonics_are_met_at_the_poles_and_the_date_line_as_elsewhere(fit):
     query = drawn(2000, 1)
     error = np.abs(at(fit, query) - harmonics(query))
