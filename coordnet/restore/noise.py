@@ -95,16 +95,20 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
 def is_drawn(picture: Float[Tensor, "height width channels"]) -> bool:
     """Return whether a picture is drawn in black and white, or two other colors, like text: nothing in it shows noise.
 
-    Some of its parts are constant, and all others have values at the ends of the range. Noise that was clipped leaves
-    values between the ends wherever the signal is.
+    Some of its parts are constant, all others have values at the ends of the range, and most of them at both ends.
+    Noise that was clipped leaves values between the ends wherever the signal is; counts of few photons seldom reach the
+    largest one.
     """
     side, grid = DRAWN_SIDE, picture.shape[:2]
     if min(grid) < side:
         return False
     tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (side, side), (0, 0)).flatten(0, 1).flatten(1)
-    ends = ((tiles == picture.min()) | (tiles == picture.max())).double().mean(1)
+    low, high = tiles == picture.min(), tiles == picture.max()
     is_constant = tiles.amin(1) == tiles.amax(1)
-    return float(is_constant.double().mean()) >= CONSTANT and not bool((~is_constant & (ends <= INSIDE)).any())
+    inside = (low | high).double().mean(1) <= INSIDE
+    spans = (low.any(1) & high.any(1))[~is_constant]
+    is_plain = float(is_constant.double().mean()) >= CONSTANT and not bool((~is_constant & inside).any())
+    return is_plain and 2 * int(spans.sum()) >= len(spans)
 
 
 def refuse_more_than(signal: Signal, sigma: float) -> None:

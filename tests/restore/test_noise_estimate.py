@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -109,6 +110,13 @@ def test_dense_strokes_in_two_colors_are_no_noise(generator):
     assert is_drawn(page) and cn.estimate_noise(page).kind == "none"
     noisy = (page + 0.1 * torch.randn(page.shape, generator=generator)).clamp(0, 1)
     assert not is_drawn(noisy)
+
+
+def test_counts_of_few_photons_are_no_drawing():
+    y, x = np.mgrid[:96, :96] - 48
+    mean = 2 * np.exp(-(y**2 + x**2) / 450)
+    counts = np.random.default_rng(0).poisson(np.where(mean < 0.01, 0, mean)).astype(np.float32)
+    assert not is_drawn(torch.from_numpy(counts)[..., None])
 
 
 def test_slopes_rounded_to_8_bits_are_no_colored_noise():
