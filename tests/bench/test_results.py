@@ -12,6 +12,7 @@ import pytest
 from coordnet.bench import timings
 from coordnet.bench.cube_fields import CUBES
 from coordnet.bench.experiment import estimation
+from coordnet.bench.kinds import FIELD_SIDES
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES
@@ -23,6 +24,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob(f"*/{NAME}"))
 TRAININGS = ("attention", "series")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
+OWN_CELLS = ("quality", "speed", "points", "cubes", "kinds", *TRAININGS)  # folders whose studies make other cells
 UNRECORDED = ("noises",)  # experiments of which no records are committed
 
 
@@ -39,8 +41,8 @@ def equal(one, other):
 
 
 def test_every_folder_of_records_belongs_to_a_study():
-    assert len(FOLDERS) == 17
-    assert set(STUDIES) - {study(folder).name for folder in FOLDERS} <= {"kinds"}  # its records are to come
+    assert len(FOLDERS) == 18
+    assert set(STUDIES) == {study(folder).name for folder in FOLDERS}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -96,7 +98,7 @@ def cells(records, experiment):
         yield record["key"], estimation(task, signal, method, **kept).key
 
 
-@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in ("quality", "speed", "points", "cubes", *TRAININGS)])
+@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in OWN_CELLS])
 def test_a_run_goes_on_from_the_committed_records_of_a_paper(folder):
     """Whoever changes a setting runs its cells again: this must not happen by accident."""
     assert all(a == b for a, b in cells(read(RESULTS / folder).values(), study(folder).experiment))
@@ -107,6 +109,18 @@ def test_a_run_goes_on_from_the_committed_records_of_points():
     for key, record in read(RESULTS / "points").items():
         cell = record["cell"]
         assert study.cell(cell["task"], cell["method"]["name"], cell["device"]).key == key
+
+
+@pytest.mark.parametrize("field", ["camera", "page", "moon"])
+def test_a_run_goes_on_from_the_committed_records_of_kinds(field):
+    study, found = STUDIES["kinds"], 0
+    for key, record in read(RESULTS / "kinds").items():
+        cell = record["cell"]
+        if cell["signal"]["name"] == field:
+            side = FIELD_SIDES[len(cell["signal"]["grid"])]
+            assert study.cell(field, side, cell["task"], cell["method"]["name"], cell["device"]).key == key
+            found += 1
+    assert found == 12
 
 
 def test_a_run_goes_on_from_the_committed_records_of_cubes():
