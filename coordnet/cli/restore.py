@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from coordnet import _checks
@@ -24,6 +25,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, split_me
 from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
+from coordnet.media.signal import from_depth
 from coordnet.media.tags import Tags, warn_of_lost
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
@@ -72,9 +74,21 @@ def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
 def _inpaint(signal: str, media: Media, values: Tensor, common: Common, asked: Inpainting, prior: Any) -> Shown:
     with specs.naming("`mask`"):
         known = _known(signal, media, asked, common.memory_bytes)
+    if asked.mask is not None:
+        media = replace(media, signal=_told(media, known, signal))
+        values = media.signal.to(values.device)
     options: Any = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
     made = inpainted(values, known, prior=prior, uncertainty=asked.uncertainty, **options)
     return _filled(made, media.signal, known)
+
+
+def _told(media: Media, known: Tensor, path: str) -> Tensor:
+    """Return a signal with the stored number of NODATA where a mask calls it known."""
+    if media.tags.nodata is None or media.stored is None:
+        return media.signal
+    kept = torch.from_numpy(from_depth(media.stored, path))
+    chosen = known if known.ndim == kept.ndim else known[..., None]
+    return torch.where(chosen & media.signal.isnan(), kept, media.signal)
 
 
 def _prior(text: str, denoiser: str | None) -> Prior | Literal["auto"]:
@@ -243,6 +257,8 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, kinds: t
         media = read_media(signal, memory=common.memory_bytes)
     if kinds and media.kind not in kinds and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected {' or '.join(kinds)} to {command}, found a signal of kind {media.kind}")
+    if command != "inpaint":
+        _refuse_nodata(signal, media, command)
     with results(common, command, media.name) as (staging, final):
         report.try_format(media, staging, common, RESTORED)
         with specs.naming(signal, unless=MediaError):
@@ -267,6 +283,13 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, kinds: t
         if media.kind == "video" and common.file is None:  # the .mp4 is compressed
             write_media(replace(restored, tags=Tags()), staging / f"{RESTORED}.npy")
     return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
+
+
+def _refuse_nodata(signal: str, media: Media, command: str) -> None:
+    """Refuse a signal that lacks values because its file calls a number NODATA."""
+    if media.tags.nodata is not None and bool(media.signal.isnan().any()):
+        found = f"NODATA ({media.tags.nodata:g}; see inpaint)"
+        raise MediaError(f"{signal}: expected values known everywhere to {command}, found {found}")
 
 
 def _record(command: str, name: str, shape: tuple[int, ...], common: Common, found: report.Record) -> report.Record:

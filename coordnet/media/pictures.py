@@ -58,9 +58,7 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     pixels, alpha = read_pixels(path, memory)
     pixels, tags = pixels > 0 if _has_one_bit(path) else pixels, read_tags(path)
     image, suffix = resize_and_crop(known_values(pixels, tags, path), size, crop, memory), path.suffix.lower()
-    # A palette is chosen anew unless some of its colors stay.
-    stored = pixels if tags.palette is not None else rounded_by_float32(pixels)
-    whole = size is None and crop is None
+    stored, whole = kept_numbers(pixels, tags), size is None and crop is None
     options: Any = {"alpha": alpha, "stored": stored if whole else None, "tags": tags if whole else tags.cut()}
     return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=suffix, **options)
 
@@ -73,6 +71,13 @@ def known_values(pixels: np.ndarray, tags: Tags, path: StrPath) -> np.ndarray:
     values = from_depth(np.where(missing, pixels.dtype.type(0), pixels), path)
     values[missing] = np.nan
     return values
+
+
+def kept_numbers(pixels: np.ndarray, tags: Tags) -> np.ndarray | None:
+    """Return pixels if what is written for their values may differ from them, otherwise None."""
+    # A palette is chosen anew unless some of its colors stay.
+    differ = tags.palette is not None or tags.nodata is not None
+    return pixels if differ else rounded_by_float32(pixels)
 
 
 def _has_one_bit(path: Path) -> bool:

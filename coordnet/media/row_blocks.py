@@ -66,9 +66,13 @@ class RowFile:
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Return rows of shape (rows, *rest, channels) in float32."""
         with decoding(self.path, "a signal in rows"):
-            values = known_values(np.array(self.stored[rows]), self.tags, self.path)
+            numbers = np.array(self.stored[rows])
+            numbers = numbers if self.channel_axis else numbers[..., None]
+            values = known_values(numbers, self.tags, self.path)
         _release(self.stored)
-        return values if self.channel_axis else values[..., None]
+        if self.tags.nodata is not None and np.isnan(values).any():
+            raise mismatch(self.path, "values known everywhere", f"NODATA ({self.tags.nodata:g}; see inpaint)")
+        return values
 
 
 def _release(stored: Any) -> None:

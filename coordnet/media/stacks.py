@@ -13,8 +13,8 @@ from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.pictures import TIFF_SUFFIXES, known_values
-from coordnet.media.signal import Exact, Media, as_numpy, rounded_by_float32, to_depth
+from coordnet.media.pictures import TIFF_SUFFIXES, kept_numbers, known_values
+from coordnet.media.signal import Exact, Media, as_numpy, to_depth
 from coordnet.media.tags import Tags, read_tags
 
 CHANNELS = "SC"  # tifffile's letters of the axes that are channels: samples of a pixel, else channels of a microscope
@@ -47,7 +47,7 @@ def read_stack(path: StrPath, memory: int | None = None) -> Media:
         numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
     tags, numbers = read_tags(path), _channels_last(numbers, series.axes)
     values = torch.from_numpy(np.ascontiguousarray(known_values(numbers, tags, path)))
-    stored = rounded_by_float32(numbers)
+    stored = kept_numbers(numbers, tags)
     suffix, depth = path.suffix.lower(), numbers.dtype.name
     return Media(values, "stack", path.stem, depth, suffix=suffix, axes=series.axes, stored=stored, tags=tags)
 

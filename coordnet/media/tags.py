@@ -66,13 +66,19 @@ class Tags:
         return replace(self, entries=left, lost=(*self.lost, *self._place))
 
     def missing(self, pixels: np.ndarray) -> np.ndarray | None:
-        """Return where pixels have the number of a missing value, None where none can have it."""
+        """Return where pixels (*grid, channels) have the number of a missing value, None where none can have it.
+
+        One channel of an integer picture may have any number from zero on: a pixel is missing if all channels have it.
+        """
         if self.nodata is None:
             return None
         if pixels.dtype.kind == "f":
             return pixels == pixels.dtype.type(self.nodata)
         holds = self.nodata.is_integer() and abs(self.nodata) < 2**63
-        return pixels == int(self.nodata) if holds and pixels.dtype.kind in "iu" else None
+        if not holds or pixels.dtype.kind not in "iu":
+            return None
+        found = pixels == int(self.nodata)
+        return found if self.nodata < 0 else np.broadcast_to(found.all(-1, keepdims=True), found.shape)
 
     def for_png(self, channels: int) -> tuple[dict[str, Any], list[str]]:
         """Return Pillow's options to write a PNG file with these tags, and what it does not hold."""

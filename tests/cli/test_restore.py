@@ -477,3 +477,17 @@ def test_inpaint_without_a_mask_fills_what_is_missing(run, tmp_path):
     ran(run("inpaint", "in/a.npy", "--prior", "smooth", "-o", "a.npy", "--quiet"))
     made, known = np.load("a.npy"), ~np.isnan(values)
     assert np.isfinite(made).all() and np.array_equal(made[known], values[known])
+
+
+def test_a_mask_says_more_than_nodata(run, tmp_path):
+    pixels = (np.add.outer(np.arange(16), np.arange(16)) + 9).astype(np.uint8)
+    pixels[2, 3] = pixels[8:10, 8:10] = 0
+    tifffile.imwrite("in/a.tif", pixels, extratags=[(42113, 2, None, "0", True)], metadata=None)
+    known = np.ones((16, 16), bool)
+    known[8:10, 8:10] = False
+    mask_file("in/m.png", known)
+    refused(run("denoise", "in/a.tif"), tmp_path, "found NODATA (0; see inpaint)")
+    options = ("--prior", "smooth:power=2,strength=0.001", "--quiet", "-o", "out")
+    ran(run("inpaint", "in/a.tif", "--mask", "in/m.png", *options))
+    made = tifffile.imread("out/restored.tif")
+    assert np.array_equal(made[known], pixels[known]) and made[8:10, 8:10].all()

@@ -109,6 +109,13 @@ def test_an_enlarged_map_lies_on_the_same_ground(elevation, tmp_path, factors):
         assert given.crs == made.crs and made.nodata == -9999
 
 
+def test_nodata_of_integers_is_missing_where_all_channels_have_it(tmp_path):
+    pixels = np.full((3, 4, 3), 9, np.uint8)
+    pixels[0, 1] = pixels[1, :, 0] = 0
+    tifffile.imwrite(tmp_path / "a.tif", pixels, extratags=[(42113, 2, None, "0", True)], metadata=None)
+    assert np.argwhere(read_media(tmp_path / "a.tif").signal.isnan().any(-1).numpy()).tolist() == [[0, 1]]
+
+
 def test_a_part_of_a_map_has_no_place(elevation, tmp_path):
     media = read_media(elevation, crop="2x2")
     with pytest.warns(CoordnetWarning, match="does not keep the georeference"):
