@@ -22,7 +22,8 @@ ORIENTATION, EXIF_IFD, EXIF_SIZE = 274, 34665, (40962, 40963)  # codes of EXIF; 
 # Texts of a TIFF file: description, make, model, date, artist, copyright. GeoTIFF's tags (its standard, annex A) with
 # the metadata and the missing value of GDAL; of the first three, the lengths of a pixel and positions in pixels.
 TEXTS, PIXEL_SCALE, TIE_POINTS, TRANSFORMATION = (270, 271, 272, 306, 315, 33432), 33550, 33922, 34264
-PLACED, NODATA = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, 34735, 34736, 34737, 42112), 42113
+GEO_KEYS, RASTER_TYPE, IS_POINT = 34735, 1025, 2  # the key that says whether positions are those of pixels' centers
+PLACED, NODATA = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, 34736, 34737, 42112), 42113
 COUNTS = ("ImageJ", "images", "channels", "slices", "frames", "hyperstack", "min", "max", "Ranges")  # tags of ImageJ
 INCH = {2: 1.0, 3: 2.54}  # multiples of the resolution per inch, by TIFF's unit
 SPACES = {b"GRAY": (1, 2), b"RGB ": (3, 4)}  # numbers of channels that a color profile is for, by its data color space
@@ -53,8 +54,8 @@ class Tags:
             return self
         changed = {
             PIXEL_SCALE: lambda v: (v[0] / across, v[1] / down, *v[2:]),
-            TIE_POINTS: lambda v: tuple(x * (across, down, 1, 1, 1, 1)[i % 6] for i, x in enumerate(v)),
-            TRANSFORMATION: lambda v: tuple(x / (across, down, 1, 1)[i % 4] for i, x in enumerate(v)),
+            TIE_POINTS: lambda v: _tied(v, (across, down), self._center),
+            TRANSFORMATION: lambda v: _transformed(v, (across, down), self._center),
         }
         entries = [(c, t, n, changed[c](v) if c in changed else v, once) for c, t, n, v, once in self.entries]
         imagej = self.imagej and {**self.imagej, "resolution": _times(self.imagej["resolution"], (across, down))}
@@ -106,6 +107,12 @@ class Tags:
         held |= {"ImageJ's metadata": self.imagej}
         return [*self.lost, *(name for name, value in held.items() if value is not None), *self._place]
 
+    @property
+    def _center(self) -> float:
+        """The distance of a pixel's position from its corner: half a pixel if positions are those of centers."""
+        keys = next((value for code, _, _, value, _ in self.entries if code == GEO_KEYS), ())
+        return 0.5 if (RASTER_TYPE, 0, 1, IS_POINT) in zip(*(iter(keys),) * 4, strict=False) else 0.0
+
     def _fits(self, channels: int) -> bool:
         return self.profile is not None and channels in SPACES.get(self.profile[16:20], ())
 
@@ -121,6 +128,20 @@ class Tags:
     def lost_palette(self) -> list[str]:
         """The palette in words, for a file that has none."""
         return [] if self.palette is None else [f"the palette of {len(self.palette)} colors"]
+
+
+def _tied(points: Sequence[float], factors: tuple[float | int, ...], center: float) -> tuple[float, ...]:
+    """Return tie points for more pixels, whose positions are this far from the corners of pixels."""
+    added = [(center, factors[0]), (center, factors[1]), *[(0.0, 1)] * 4]
+    return tuple((x + added[i % 6][0]) * added[i % 6][1] - added[i % 6][0] for i, x in enumerate(points))
+
+
+def _transformed(matrix: Sequence[float], factors: tuple[float | int, ...], center: float) -> tuple[float, ...]:
+    """Return the transformation, a matrix in rows, for more pixels with positions this far from their corners."""
+    made = np.array(matrix, np.float64).reshape(-1, 4)
+    made[:, :2] /= factors
+    made[:, 3] += made[:, :2] @ (center * (1 - np.array(factors, np.float64)))
+    return tuple(made.ravel().tolist())
 
 
 def warn_of_lost(name: str, suffix: str, lost: Sequence[str]) -> None:

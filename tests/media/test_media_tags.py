@@ -109,6 +109,21 @@ def test_an_enlarged_map_lies_on_the_same_ground(elevation, tmp_path, factors):
         assert given.crs == made.crs and made.nodata == -9999
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_enlarged_map_of_points_lies_on_the_same_ground(tmp_path, turned):
+    rasterio = pytest.importorskip("rasterio")
+    place = {34264: (30.0, 0.0, 0.0, 500.0, 0.0, -30.0, 0.0, 900.0, *[0.0] * 7, 1.0)} if turned else {}
+    place = place or {33550: (30.0, 30.0, 0.0), 33922: (2.0, 1.0, 0.0, 500.0, 900.0, 0.0)}
+    tags = [(code, 12, len(value), value, True) for code, value in place.items()]
+    tags += [(34735, 3, 12, (1, 1, 0, 2, 1024, 0, 1, 1, 1025, 0, 1, 2), True)]
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((4, 6), np.float32), extratags=tags, metadata=None)
+    media = read_media(tmp_path / "a.tif")
+    larger = vars(media) | {"signal": media.signal.new_zeros(8, 18, 1), "tags": media.tags.enlarged(2, 3)}
+    write_media(media.__class__(**larger), tmp_path / "b.tif")
+    with rasterio.open(tmp_path / "a.tif") as given, rasterio.open(tmp_path / "b.tif") as made:
+        assert np.allclose(given.bounds, made.bounds)
+
+
 def test_nodata_of_integers_is_missing_where_all_channels_have_it(tmp_path):
     pixels = np.full((3, 4, 3), 9, np.uint8)
     pixels[0, 1] = pixels[1, :, 0] = 0
