@@ -183,7 +183,7 @@ def write_media(
         alpha = source.alpha or source is not media
         lost = write_image(signal, path, **options, alpha=alpha, exact=exact, tags=source.tags)
     elif target == "stack":
-        lost = write_stack(signal, path, **options, axes=source.axes, exact=exact, tags=source.tags)
+        lost = write_stack(signal, path, **options, axes=source.axes, alpha=source.alpha, exact=exact, tags=source.tags)
     elif target == "video":
         lost = write_video(signal, path, **pace, exact=exact, tags=source.tags)
     elif target == "audio":

@@ -107,10 +107,10 @@ def read_pixels(path: Path, memory: int | None = None) -> tuple[np.ndarray, bool
         pixels = pixels.swapaxes(0, 1) if orientation > 4 else pixels
         pixels = pixels.reshape(*pixels.shape[:2], -1).astype(pixels.dtype.newbyteorder("="), copy=False)
         alpha = pixels.shape[-1] in (2, 4) and NO_ALPHA not in extra
-        return _divided(pixels) if alpha and TIMES_ALPHA in extra else pixels, alpha
+        return divided(pixels) if alpha and TIMES_ALPHA in extra else pixels, alpha
 
 
-def _divided(pixels: np.ndarray) -> np.ndarray:
+def divided(pixels: np.ndarray) -> np.ndarray:
     """Return pixels whose colors are divided by their opacity, black where that is zero."""
     peak = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "iu" else 1
     colors, alpha = pixels[..., :-1].astype(np.float64) * peak, pixels[..., -1:].astype(np.float64)

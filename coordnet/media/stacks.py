@@ -13,7 +13,15 @@ from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.pictures import TIFF_SUFFIXES, kept_numbers, known_values
+from coordnet.media.pictures import (
+    NO_ALPHA,
+    TIFF_SUFFIXES,
+    TIMES_ALPHA,
+    divided,
+    kept_numbers,
+    known_values,
+    tiff_options,
+)
 from coordnet.media.signal import Exact, Media, as_numpy, to_depth
 from coordnet.media.tags import Tags, read_tags
 
@@ -43,13 +51,15 @@ def read_stack(path: StrPath, memory: int | None = None) -> Media:
         axes = _grid_axes(series.axes)
         if axes[-2:] != "YX" or len(axes) > MAX_AXES:
             raise mismatch(path, "a stack of height, width and at most two other axes", f"axes {series.axes}")
-        numbers = series.asarray()
+        numbers, extra = series.asarray(), tuple(file.pages.first.extrasamples)
         numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
     tags, numbers = read_tags(path), _channels_last(numbers, series.axes)
+    alpha = len(extra) == 1 and numbers.shape[-1] in (2, 4) and NO_ALPHA not in extra
+    numbers = divided(numbers) if alpha and TIMES_ALPHA in extra else numbers
     values = torch.from_numpy(np.ascontiguousarray(known_values(numbers, tags, path)))
     stored = kept_numbers(numbers, tags)
-    suffix, depth = path.suffix.lower(), numbers.dtype.name
-    return Media(values, "stack", path.stem, depth, suffix=suffix, axes=series.axes, stored=stored, tags=tags)
+    options: Any = {"suffix": path.suffix.lower(), "axes": series.axes, "alpha": alpha, "stored": stored, "tags": tags}
+    return Media(values, "stack", path.stem, numbers.dtype.name, **options)
 
 
 def write_stack(
@@ -58,12 +68,14 @@ def write_stack(
     *,
     depth: str = "float32",
     axes: str = "",
+    alpha: bool = False,
     exact: Exact | None = None,
     tags: Tags | None = None,
 ) -> list[str]:
     """Write pages into a TIFF file, with tifffile's letters for the ``axes`` of the source where there are any.
 
-    ``depth`` and ``exact`` are those of ``write_image``. Of ``tags`` those are returned that the file does not hold.
+    ``depth``, ``alpha`` and ``exact`` are those of ``write_image``. Those of the ``tags`` are returned that the file
+    does not hold.
     """
     tags, channels, numbers = tags or Tags(), signal.shape[-1], to_depth(as_numpy(signal), depth, path)
     numbers = numbers if exact is None else exact.over(numbers)
@@ -71,7 +83,7 @@ def write_stack(
     numbers = np.moveaxis(numbers, -1, _channel_axis(axes)) if _has_channels(axes) else numbers[..., 0]
     imagej = tags.imagej if depth in (("uint8",) if axes.endswith("S") else IMAGEJ_TYPES) else None
     held, lost = (tags if imagej is None else replace(tags, imagej=None)).for_tiff(channels)
-    options: dict[str, Any] = {"photometric": "rgb" if axes.endswith("S") and channels == 3 else "minisblack"}
+    options: dict[str, Any] = tiff_options(channels if axes.endswith("S") else 1, alpha=alpha)
     if imagej is None:
         options |= {"compression": "zlib", "metadata": {"axes": axes}}
     else:

@@ -52,6 +52,21 @@ def test_pages_return_as_they_were(tmp_path, shape, dtype):
     assert np.array_equal(tifffile.imread(tmp_path / "b.tif"), pages)
 
 
+@pytest.mark.parametrize("channels", [2, 4])
+@pytest.mark.parametrize("kind", ["unassalpha", "unspecified"])
+def test_pages_of_colors_with_opacity_return_as_they_were(tmp_path, channels, kind):
+    pages = np.random.default_rng(3).integers(0, 255, (3, 6, 5, channels), np.uint8)
+    options = {"photometric": "rgb" if channels == 4 else "minisblack", "planarconfig": "contig"}
+    tifffile.imwrite(tmp_path / "a.tif", pages, extrasamples=[kind], **options)
+    media = read_media(tmp_path / "a.tif")
+    assert media.alpha == (kind == "unassalpha")
+    write_media(media, tmp_path / "b.tif")
+    with tifffile.TiffFile(tmp_path / "a.tif") as given, tifffile.TiffFile(tmp_path / "b.tif") as made:
+        assert np.array_equal(made.asarray(), pages) and len(made.pages) == 3
+        for name in ("shape", "photometric", "extrasamples"):
+            assert getattr(made.pages.first, name) == getattr(given.pages.first, name)
+
+
 def test_one_page_of_imagej_keeps_its_units(tmp_path):
     page = np.zeros((6, 5), np.float32)
     tifffile.imwrite(tmp_path / "a.tif", page, imagej=True, resolution=(2.0, 2.0), metadata={"unit": "nm"})
