@@ -162,13 +162,19 @@ def _read_by_tifffile(path: Path, memory: int | None) -> tuple[np.ndarray, int, 
         try:
             pixels = page.asarray()
             pixels = np.moveaxis(pixels, 0, -1) if page.axes.startswith("S") else pixels
-            if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE and pixels.dtype.kind == "u":
-                pixels = np.iinfo(pixels.dtype).max - pixels
+            pixels = black_at_zero(pixels, page)
         except ValueError as error:
             if "imagecodecs" not in str(error) or page.bitspersample not in (8, 16):
                 raise
             pixels = _read_by_ffmpeg(path)
         return pixels, int(page.tags.valueof("Orientation", 1)), extra
+
+
+def black_at_zero(pixels: np.ndarray, page: tifffile.TiffPage) -> np.ndarray:
+    """Return the pixels of a page, inverted if zero is white there."""
+    if page.photometric != tifffile.PHOTOMETRIC.MINISWHITE or pixels.dtype.kind not in "bu":
+        return pixels
+    return ~pixels
 
 
 def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memory: int | None = None) -> np.ndarray:

@@ -17,6 +17,7 @@ from coordnet.media.pictures import (
     NO_ALPHA,
     TIFF_SUFFIXES,
     TIMES_ALPHA,
+    black_at_zero,
     divided,
     kept_numbers,
     known_values,
@@ -51,7 +52,8 @@ def read_stack(path: StrPath, memory: int | None = None) -> Media:
         axes = _grid_axes(series.axes)
         if axes[-2:] != "YX" or len(axes) > MAX_AXES:
             raise mismatch(path, "a stack of height, width and at most two other axes", f"axes {series.axes}")
-        numbers, extra = series.asarray(), tuple(file.pages.first.extrasamples)
+        page: Any = file.pages.first
+        numbers, extra = black_at_zero(series.asarray(), page), tuple(page.extrasamples)
         numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
     tags, numbers = read_tags(path), _channels_last(numbers, series.axes)
     alpha = len(extra) == 1 and numbers.shape[-1] in (2, 4) and NO_ALPHA not in extra

@@ -67,6 +67,17 @@ def test_pages_of_colors_with_opacity_return_as_they_were(tmp_path, channels, ki
             assert getattr(made.pages.first, name) == getattr(given.pages.first, name)
 
 
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_pages_whose_zero_is_white_are_turned_to_black(tmp_path, dtype):
+    dark = np.random.default_rng(4).random((3, 6, 8)) < 0.3
+    pages = dark if dtype is bool else dark.astype(dtype) * 255
+    tifffile.imwrite(tmp_path / "a.tif", pages, photometric="miniswhite")
+    media = read_media(tmp_path / "a.tif")
+    assert np.array_equal(media.signal[..., 0].numpy(), ~dark)
+    write_media(media, tmp_path / "b.tif")
+    assert read_media(tmp_path / "b.tif").signal.equal(media.signal)
+
+
 def test_one_page_of_imagej_keeps_its_units(tmp_path):
     page = np.zeros((6, 5), np.float32)
     tifffile.imwrite(tmp_path / "a.tif", page, imagej=True, resolution=(2.0, 2.0), metadata={"unit": "nm"})
