@@ -12,7 +12,7 @@ from coordnet._checks import CoordnetWarning
 from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member
 from coordnet.media.files import StrPath, declared_pictures, decoding, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_pixels
-from coordnet.media.stacks import is_stack, read_stack
+from coordnet.media.stacks import is_stack, read_pages
 from coordnet.media.video import is_video, open_clip
 
 UNCLEAR = 0.1  # share of values in the middle half of a mask's range from which on no threshold parts two kinds
@@ -66,7 +66,7 @@ def _values(path: Path, suffix: str, shape: tuple[int, ...], memory: int | None)
     if suffix not in IMAGE_SUFFIXES:
         raise mismatch(path, "a mask as a picture, stack, GIF or array", f"the suffix {suffix!r}")
     if is_stack(path):
-        return read_stack(path, memory).signal.amax(-1).numpy()
+        return read_pages(path, memory)[0].max(-1)
     if is_video(path):
         frames = declared_pictures(path, memory)
         if len(shape) != 3 or frames != shape[0]:

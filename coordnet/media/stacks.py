@@ -46,6 +46,16 @@ def read_stack(path: StrPath, memory: int | None = None) -> Media:
     without the channels, and axes that do not end in height and width raise a ``MediaError``.
     """
     path = files.readable_file(path, "an image")
+    numbers, axes, alpha = read_pages(path, memory)
+    tags = read_tags(path)
+    values = torch.from_numpy(np.ascontiguousarray(known_values(numbers, tags, path)))
+    stored = kept_numbers(numbers, tags)
+    options: Any = {"suffix": path.suffix.lower(), "axes": axes, "alpha": alpha, "stored": stored, "tags": tags}
+    return Media(values, "stack", path.stem, numbers.dtype.name, **options)
+
+
+def read_pages(path: Path, memory: int | None = None) -> tuple[np.ndarray, str, bool]:
+    """Return the numbers (*grid, channels) of a stack, its axes, and whether its last channel is opacity."""
     with decoding(path, "a stack of pictures"), tifffile.TiffFile(path) as file:
         series = file.series[0]
         files.refuse_large(path, series.size, memory)
@@ -55,13 +65,9 @@ def read_stack(path: StrPath, memory: int | None = None) -> Media:
         page: Any = file.pages.first
         numbers, extra = black_at_zero(series.asarray(), page), tuple(page.extrasamples)
         numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
-    tags, numbers = read_tags(path), _channels_last(numbers, series.axes)
+    numbers = _channels_last(numbers, series.axes)
     alpha = len(extra) == 1 and numbers.shape[-1] in (2, 4) and NO_ALPHA not in extra
-    numbers = divided(numbers) if alpha and TIMES_ALPHA in extra else numbers
-    values = torch.from_numpy(np.ascontiguousarray(known_values(numbers, tags, path)))
-    stored = kept_numbers(numbers, tags)
-    options: Any = {"suffix": path.suffix.lower(), "axes": series.axes, "alpha": alpha, "stored": stored, "tags": tags}
-    return Media(values, "stack", path.stem, numbers.dtype.name, **options)
+    return divided(numbers) if alpha and TIMES_ALPHA in extra else numbers, series.axes, alpha
 
 
 def write_stack(

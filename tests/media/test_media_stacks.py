@@ -94,6 +94,12 @@ def test_a_mask_may_be_a_stack(tmp_path):
     assert np.array_equal(read_mask(tmp_path / "m.tif", (3, 6, 5)).numpy(), known)
 
 
+def test_a_threshold_is_in_the_numbers_of_a_stack(tmp_path):
+    numbers = np.random.default_rng(5).integers(0, 255, (3, 6, 5), np.uint8)
+    tifffile.imwrite(tmp_path / "m.tif", numbers, photometric="minisblack")
+    assert np.array_equal(read_mask(tmp_path / "m.tif", (3, 6, 5), threshold=127).numpy(), numbers > 127)
+
+
 def test_arrays_of_netcdf_and_hdf5(tmp_path):
     netcdf = pytest.importorskip("netCDF4")
     values = np.arange(15.0).reshape(3, 5)
