@@ -139,7 +139,7 @@ class Gaps:
     """Which gaps of a signal are filled, and how; the names are those of ``fill``.
 
     ``numbers`` are the coordinates along the axes, the first of which may be time; ``max_gap`` is in their units.
-    ``means`` (channels,) are the values where a block has none of its own.
+    ``means`` (channels,) are the values of channels of which a block knows none.
     """
 
     numbers: tuple[np.ndarray, ...]
@@ -181,9 +181,15 @@ class Gaps:
         if isinstance(made, torch.Tensor):
             if self.uncertainty:
                 raise _checks.wrong("uncertainty", "an array that is fitted as a whole", f"{samples.grid}, in tiles")
-            return made.numpy(), None, found
-        deviations = made.std().numpy() if self.uncertainty else None
-        return made.render(alignment="sample").detach().numpy(), deviations, found
+            estimate, deviations = made.numpy(), None
+        else:
+            deviations = made.std().numpy() if self.uncertainty else None
+            estimate = made.render(alignment="sample").detach().numpy()
+        if self.means is not None:
+            seen = known.any(tuple(range(known.ndim - 1)))
+            estimate = np.where(seen, estimate, self.means)
+            deviations = None if deviations is None else np.where(seen, deviations, np.nan)
+        return estimate, deviations, found
 
     def samples(self, signal: Signal) -> Samples:
         """Return the samples of a signal; fields in time are on the lattice of their frames and nodes.

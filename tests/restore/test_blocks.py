@@ -80,6 +80,16 @@ def test_frames_in_blocks_are_as_good_as_the_whole(small, monkeypatch):
     assert errors[1] < errors[0] + 0.05
 
 
+def test_a_channel_that_a_block_does_not_know_has_its_mean_there(small):
+    values = np.stack([field((190, 150)), 50 + field((190, 150), 1)])
+    values[0, ::3] = np.nan
+    values[1, :130] = np.nan
+    array = xarray.DataArray(values, dims=("band", "y", "x")).chunk(y=64)
+    lazy = cn.fill(array, ("y", "x"), prior=cn.Smoothness())
+    made = lazy.array.isel(band=1, y=slice(10)).compute(scheduler="sync").values
+    assert lazy.report["blocks"] == [4, 4] and np.abs(made - 50).max() < 2
+
+
 @pytest.mark.parametrize(
     "prior",
     [
