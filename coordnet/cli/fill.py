@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_da
 from coordnet.xarray.stores import BlockStore
 
 PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
+COPIES = 8  # copies of an array in memory at most beside its fit
 MEMORY_DIVISOR = 2  # divisor of the free memory that a fit may take without --memory
 
 
@@ -37,9 +39,11 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
     output = replace(report.reading(output, cube), settings=options | {"var": names})
     dims = PLANE if cube.suffix.lower() in GEOTIFF else None
     with open_dataset(cube) as dataset:
-        asked = _asked(dataset, out, options, many, output) | {"dim": dims}
-        dataset = dataset.chunk() if "memory" in asked else dataset
         chosen = _chosen(dataset, names)
+        with specs.naming(f"{cube}, {', '.join(chosen)}"):
+            needed = max(_needed(dataset[name], dims, options["uncertainty"]) for name in chosen)
+        asked = _asked([dataset[name] for name in chosen], needed, out, options, many, output) | {"dim": dims}
+        dataset = dataset.chunk() if "memory" in asked else dataset
         made, reports = _filled(dataset, chosen, cube, asked, output)
         if "memory" in asked:
             _write_blocks(made, out, cube, many, output)
@@ -56,11 +60,13 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
     report.show(said, [*lines, f"written to {out}, with {figure.name} and {record.name}"], output)
 
 
-def _asked(dataset: xarray.Dataset, out: Path, options: dict[str, Any], many: Many, output: Output) -> dict[str, Any]:
-    """Return the options of ``fill``, with a ``memory`` if the dataset is filled block by block.
+def _asked(
+    arrays: list[xarray.DataArray], needed: int, out: Path, options: dict[str, Any], many: Many, output: Output
+) -> dict[str, Any]:
+    """Return the options of ``fill``, with a ``memory`` if some arrays are filled block by block.
 
-    It is if a variable does not fit into memory, or workers are asked for. A ``ValueError`` is raised if the result is
-    then no Zarr store, or a chunk exceeds the memory.
+    They are if the bytes that one needs exceed the memory, or workers are asked for. A ``ValueError`` is raised if the
+    result is then no Zarr store, or a chunk exceeds the memory.
     """
     prior, memory = specs.parse_prior(options["prior"]), parse_bytes(options["memory"])
     if prior is None:
@@ -68,16 +74,22 @@ def _asked(dataset: xarray.Dataset, out: Path, options: dict[str, Any], many: Ma
     asked = {"prior": prior, "max_gap": options["max_gap"], "uncertainty": options["uncertainty"]}
     asked |= {"seed": output.seed, "progress": output.progress}
     free = memory or available_memory() // MEMORY_DIVISOR
-    needed = max((BYTES * array.size for array in dataset.data_vars.values() if array.dtype.kind == "f"), default=0)
     if needed <= free and many.workers == 1 and many.dask is None:
         return asked
     if kind_of(out, "out") is not ZARR:
         expected = "a .zarr for what is filled in blocks, by workers or for want of memory"
         raise _checks.wrong("out", expected, f"{out.name}, for about {needed / 2**30:.1f} GiB")
-    for array in dataset.data_vars.values():
+    for array in arrays:
         if array.chunks is not None:
             check_chunks(array.data, free)
     return asked | {"memory": memory}
+
+
+def _needed(array: xarray.DataArray, dims: Any, uncertainty: bool) -> int:
+    """Return the peak bytes of filling an array in memory: in tiles if it is large and has no deviations."""
+    points = prod(Labeled.of(array, dims).lengths)
+    fitted = points if uncertainty else min(points, MAX_POINTS)
+    return BYTES * fitted * (array.size // points) + COPIES * array.nbytes
 
 
 def _filled(
@@ -135,11 +147,17 @@ def _chosen(dataset: xarray.Dataset, names: list[str]) -> list[str]:
     for name in names:
         _checks.choice("var", name, [str(key) for key in dataset.data_vars])
     named = names or [str(key) for key, array in dataset.data_vars.items() if array.dtype.kind == "f" and array.ndim]
-    found = [name for name in named if bool(dataset[name].isnull().any())]
+    found = [name for name in named if _lacks(dataset[name])]
     if not found or (names and found != names):
         whole = [name for name in named if name not in found]
         raise _checks.wrong("cube", "a variable with missing values", ", ".join(whole) or "none of numbers")
     return found
+
+
+def _lacks(array: xarray.DataArray) -> bool:
+    """Return whether a value is missing, without the whole array in memory where Dask is there."""
+    is_cut = array.chunks is None and array.dtype.kind == "f" and find_spec("dask") is not None
+    return bool((array.chunk("auto") if is_cut else array).isnull().any())
 
 
 def _described(

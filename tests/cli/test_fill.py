@@ -110,6 +110,16 @@ def test_a_lost_worker_is_told_and_the_same_command_goes_on(cube, run, forked, c
     assert record["variables"]["sst"]["report"]["blocks"][0] == 1
 
 
+def test_the_variables_that_are_filled_decide_the_memory_and_tiles_take_less(cube, run, coarse, monkeypatch):
+    with xarray.open_dataset("cube.nc") as given:
+        dataset = given.load()
+    dataset.assign(other=("place", np.zeros(10**6, np.float32))).to_netcdf("cube.nc")
+    monkeypatch.setattr("coordnet.cli.fill.available_memory", lambda: 2 * 10**6)
+    monkeypatch.setattr("coordnet.cli.fill.MAX_POINTS", 600)
+    status, _, err = run(*FILL, "--out", "filled.nc", "--var", "sst", "--quiet")
+    assert status == 0, err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
