@@ -233,8 +233,9 @@ def _in_blocks(
     some = list(blocks.sample(_has_gaps)) or list(blocks.sample(_has_values))
     if not some:
         raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
-    if len(blocks) > 1:
+    if any(blocks.halo):
         _check_divisible(gaps)
+    if len(blocks) > 1:
         gaps, used = _taught(gaps, some)
     channels = signal.shape[-1] * (2 if gaps.uncertainty else 1)
     made = blocks.map(gaps.block, *(() if valid is None else (valid,)), channels=channels)
@@ -260,7 +261,7 @@ def _has_values(block: Signal) -> bool:
 
 
 def _check_divisible(gaps: Gaps) -> None:
-    """Refuse arrays without time in blocks that have unequal coordinates, or a longest gap, with a ``ValueError``."""
+    """Refuse arrays without time in blocks with halos that have unequal coordinates, or a longest gap."""
     if gaps.has_time:
         return
     if gaps.max_gap is not None:

@@ -149,6 +149,12 @@ def test_stores_go_on_where_they_were_interrupted(tmp_path, small):
         ),
         (lambda a: cn.fill(a.where(False).chunk()), "`array`: expected a value that is not NaN, received NaN alone"),
         (lambda a: cn.fill(a.assign_coords(x=np.arange(80.0) ** 2).chunk()), "`array`: expected equally spaced coord"),
+        (
+            lambda a: cn.fill(
+                a[20:40, :40].assign_coords(y=np.arange(20) ** 2.0, x=np.arange(40) * 9.0).rename(x="lon").chunk()
+            ),
+            "`array`: expected equally spaced coordinates",
+        ),
         (lambda a: cn.fill(a.isel(time=[0, 0, 0]).chunk()), "`time`: expected times that increase"),
     ],
 )
