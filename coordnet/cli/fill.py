@@ -117,7 +117,8 @@ def _write_blocks(made: xarray.Dataset, out: Path, cube: Path, many: Many, outpu
     A ``ValueError`` is raised if a block fails; those that are done are kept.
     """
     chunks = {str(name): variable.chunks for name, variable in made.variables.items() if variable.chunks}
-    store = BlockStore(out, made, report.origin("fill", output) | {"chunks": chunks})
+    told = {"chunks": chunks, "seed": output.seed, "versions": report.versions()}
+    store = BlockStore(out, made, report.origin("fill", output) | told)
     jobs, total = store.jobs(), sum(prod(map(len, sizes)) for sizes in chunks.values())
     bar = tqdm(total=total, initial=total - len(jobs), desc="blocks", disable=not output.progress, dynamic_ncols=True)
     with bar, outcomes(jobs, workers=many.workers, dask=many.dask) as found:

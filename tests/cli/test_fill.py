@@ -120,6 +120,20 @@ def test_the_variables_that_are_filled_decide_the_memory_and_tiles_take_less(cub
     assert status == 0, err
 
 
+def test_blocks_of_another_seed_or_version_are_not_kept(cube, run, monkeypatch):
+    pytest.importorskip("dask")
+    told = []
+
+    def store(out, made, origin):
+        told.append(origin)
+        raise ValueError("no more is needed")
+
+    monkeypatch.setattr("coordnet.cli.fill.BlockStore", store)
+    for seed in ("0", "1", "0"):
+        run(*FILL, "--out", "filled.zarr", "--workers", "2", "--seed", seed, "--quiet")
+    assert told[0] == told[2] != told[1] and "versions" in told[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
