@@ -43,7 +43,7 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
         with specs.naming(f"{cube}, {', '.join(chosen)}"):
             needed = max(_needed(dataset[name], dims, options["uncertainty"]) for name in chosen)
         asked = _asked([dataset[name] for name in chosen], needed, out, options, many, output) | {"dim": dims}
-        dataset = dataset.chunk() if "memory" in asked else dataset
+        dataset = _cut(dataset) if "memory" in asked else dataset
         made, reports = _filled(dataset, chosen, cube, asked, output)
         if "memory" in asked:
             _write_blocks(made, out, cube, many, output)
@@ -90,6 +90,12 @@ def _needed(array: xarray.DataArray, dims: Any, uncertainty: bool) -> int:
     points = prod(Labeled.of(array, dims).lengths)
     fitted = points if uncertainty else min(points, MAX_POINTS)
     return BYTES * fitted * (array.size // points) + COPIES * array.nbytes
+
+
+def _cut(dataset: xarray.Dataset) -> xarray.Dataset:
+    """Return a dataset of Dask arrays: in chunks that the file has, or of Dask's own size."""
+    whole = {k: a for k, a in dataset.data_vars.items() if a.chunks is None and a.ndim and a.dtype.kind in "biuf"}
+    return dataset.assign({name: array.chunk("auto") for name, array in whole.items()}).chunk()
 
 
 def _filled(

@@ -77,7 +77,7 @@ def fill(
     seed : int, optional
         The seed of the hidden samples that decide the prior.
     memory : int, optional
-        The bytes that filling one block of a Dask array takes at most; about a gigabyte if not given.
+        The bytes that filling one block of a Dask array takes at most; about a gigabyte for each channel if not given.
     progress : bool
         Whether to show bars.
 
