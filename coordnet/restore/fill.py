@@ -229,7 +229,8 @@ def _in_blocks(
     The prior is learned from some blocks and shared by all; a block alone learns its own.
     """
     blocks = Blocks.of(signal, range(int(gaps.has_time), signal.ndim - 1), around, memory)
-    gaps, used = replace(gaps, progress=False), gaps.prior if gaps.prior == "auto" else gaps.prior.name
+    used = "auto" if gaps.prior == "auto" else as_prior(gaps.prior, REQUIRED).name
+    gaps = replace(gaps, progress=False)
     some = list(blocks.sample(_has_gaps)) or list(blocks.sample(_has_values))
     if not some:
         raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
