@@ -20,15 +20,14 @@ from coordnet.comparison.stopwatch import once
 from coordnet.media.files import available_memory
 from coordnet.plans.hold_out import middle
 from coordnet.plots.cubes import filled_figure
-from coordnet.restore.blocks import BYTES, check_chunks
-from coordnet.restore.fill import fill
+from coordnet.restore.blocks import check_chunks
+from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
 from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 
 PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
-COPIES = 8  # copies of an array in memory at most beside its fit
 MEMORY_DIVISOR = 2  # divisor of the free memory that a fit may take without --memory
 
 
@@ -41,7 +40,7 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
     with open_dataset(cube) as dataset:
         chosen = _chosen(dataset, names)
         with specs.naming(f"{cube}, {', '.join(chosen)}"):
-            needed = max(_needed(dataset[name], dims, options["uncertainty"]) for name in chosen)
+            needed = max(bytes_to_fill(dataset[name], dims, uncertainty=options["uncertainty"]) for name in chosen)
         asked = _asked([dataset[name] for name in chosen], needed, out, options, many, output) | {"dim": dims}
         dataset = _cut(dataset) if "memory" in asked else dataset
         made, reports = _filled(dataset, chosen, cube, asked, output)
@@ -83,13 +82,6 @@ def _asked(
         if array.chunks is not None:
             check_chunks(array.data, free)
     return asked | {"memory": memory}
-
-
-def _needed(array: xarray.DataArray, dims: Any, uncertainty: bool) -> int:
-    """Return the peak bytes of filling an array in memory: in tiles if it is large and has no deviations."""
-    points = prod(Labeled.of(array, dims).lengths)
-    fitted = points if uncertainty else min(points, MAX_POINTS)
-    return BYTES * fitted * (array.size // points) + COPIES * array.nbytes
 
 
 def _cut(dataset: xarray.Dataset) -> xarray.Dataset:

@@ -57,9 +57,8 @@ class Blocks:
         """Divide some axes of a signal so that the fit of a block takes at most ``memory`` bytes.
 
         Without a memory a block has at most a quarter of the points of the largest signal that is fitted as a whole, or
-        the smallest lengths.
-        Periodic axes that no suitable number of blocks divides evenly do not go around. A ``ValueError`` is raised if
-        the memory does not suffice for the smallest blocks, or for a chunk of the signal.
+        the smallest lengths. Periodic axes that no suitable number of blocks divides evenly do not go around. A
+        ``ValueError`` is raised if the memory does not suffice for the smallest blocks, or for a chunk of the signal.
         """
         from dask import array as da
 

@@ -1,5 +1,6 @@
 """Filling the missing values of labeled arrays: fields in time with clouds and land, tables, maps."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -14,14 +15,15 @@ from coordnet.fitting.fit import fit
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import REQUIRED, as_prior
-from coordnet.restore.blocks import Blocks, is_divided
+from coordnet.restore.blocks import BYTES, Blocks, is_divided
 from coordnet.restore.labeled import Labeled
-from coordnet.restore.restored import fit_large
+from coordnet.restore.restored import MAX_POINTS, fit_large
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
 WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
+ARRAY_COPIES = 8  # copies of an array in memory at most beside its fit
 UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
 Signal = Float[np.ndarray, "*grid channels"]
@@ -114,6 +116,16 @@ def fill(
     std = labeled.labeled(made[..., channels:])
     std.attrs = {k: v for k, v in array.attrs.items() if k == "units"}
     return Filled(values, std.rename(f"{array.name or 'filled'}_std"), report)
+
+
+def bytes_to_fill(array: Any, dim: str | Sequence[str] | None = None, *, uncertainty: bool = False) -> int:
+    """Return about the peak memory in bytes of ``fill`` for an array in memory, with the options of that.
+
+    Large arrays are fitted in tiles, unless deviations are asked for.
+    """
+    points = math.prod(Labeled.of(array, dim).lengths)
+    fitted = points if uncertainty else min(points, MAX_POINTS)
+    return BYTES * fitted * (array.size // points) + ARRAY_COPIES * array.nbytes
 
 
 def wrapped(
