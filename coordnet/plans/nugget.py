@@ -20,7 +20,7 @@ CHANCE = 0.5  # mean square of those windows relative to that of all, for white 
 REWEIGHTINGS = 4  # rounds of weighted least squares
 GRAIN = 3 / 255  # deviation relative to the range of the samples up to which it counts as the grain of a photograph
 MOST_SAMPLES = 4000  # samples whose neighbors are looked at
-SHOWS = 0.5  # variance of such noise from which on it counts, relative to the squared error at hidden samples
+SHOWS = 0.33  # variance of such noise from which on it counts, relative to the squared error at hidden samples
 
 
 def nugget(samples: Samples) -> float:

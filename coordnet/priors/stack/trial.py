@@ -35,6 +35,7 @@ FEW = 200  # hidden entries by fewer of which no hope is given up
 HOPE = 3.0  # gain that is needed, relative to one by fewer hidden entries that gives hope
 NEAR = 0.25  # squared error by which a candidate is worse than the best one at most, relative to it, 1 dB
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
+FEWEST_CLUSTERS = 2.0  # effective number of clusters of hidden entries, by fewer of which no gain is likely
 CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
 WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
@@ -73,6 +74,7 @@ class Trial:
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
         held = self._own(0) or _draw(samples)
         self._is_strided = held is not None and held.is_exhausted
+        self._is_clustered = held is not None and held.is_clustered
         if held is not None:
             with stage("comparing priors", shown=progress):
                 self._race(held, samples)
@@ -86,8 +88,9 @@ class Trial:
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
-        So is that of a fit that hides samples itself, unless the sum is likely better, or surely where the fit
-        understates itself, and that of the best one elsewhere, unless the sum is worth its time. Of candidates that are
+        So is that of a fit that hides samples itself, or of the first where gaps are hidden, unless the sum is likely
+        better, or surely where the fit understates itself, and that of the best one elsewhere, unless the sum is worth
+        its time. Of candidates that are
         the same, as a local prior without weights is its pilot, the first has the weight.
         """
         if not self.errors:
@@ -122,11 +125,12 @@ class Trial:
     def _reference(self) -> int:
         """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
 
-        Fits to frames in time improve on no other candidate; the better of them and of that last one is taken.
+        Gaps are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
+        candidate; the better of them and of that last one is taken.
         """
         apart = [k for k in self._holders if self.plans[k].stands_apart]
-        others = [k for k in self._holders if k not in apart][-1:]
         losses = self._losses
+        others = [k for k in self._holders if k not in apart][-1:] or list(losses)[: int(self._is_clustered)]
         return min([*others, *apart] or list(losses), key=lambda k: _mean_square(losses[k]))
 
     @property
@@ -152,7 +156,7 @@ class Trial:
         """
         best = self._reference
         error, proof = _mean_square(self._losses[best]), SURE if self.plans[best].understates else LIKELY
-        chance = proof * self._standard_error(gain) if self._holders else 0.0
+        chance = proof * self._standard_error(gain) if self._holders or self._is_clustered else 0.0
         return min(max(WORTH * error, chance), CLEAR * error)
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
@@ -208,12 +212,15 @@ class Trial:
     def _standard_error(self, differences: Errors) -> float:
         """Return the standard error of a mean of differences, those of a cluster of hidden entries being alike.
 
-        It is infinity for one cluster. Liang and Zeger, "Longitudinal data analysis using generalized linear models"
-        (1986).
+        It is infinity for few clusters, counted by the inverse of the sum of their squared shares. Liang and Zeger,
+        "Longitudinal data analysis using generalized linear models" (1986); Carter, Schnepel and Steigerwald,
+        "Asymptotic behavior of a t-test robust to cluster heterogeneity" (2017).
         """
-        sums = np.bincount(np.resize(self._clusters, len(differences)), differences - differences.mean())
-        count = len(sums)
-        return math.sqrt(np.square(sums).sum() * count / (count - 1)) / len(differences) if count > 1 else math.inf
+        clusters = np.resize(self._clusters, len(differences))
+        count = len(differences) ** 2 / np.square(np.bincount(clusters)).sum()
+        sums = np.bincount(clusters, differences - differences.mean())
+        few = count < FEWEST_CLUSTERS
+        return math.inf if few else math.sqrt(np.square(sums).sum() * count / (count - 1)) / len(differences)
 
     def _compare(self, some: Iterable[int], windows: Sequence[Hidden]) -> None:
         """Find the errors of candidates at the hidden samples of windows, but of those that are not promising."""
