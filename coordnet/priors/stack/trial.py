@@ -270,24 +270,34 @@ class Trial:
         """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples.
 
         Numbers that hidden samples choose are chosen in the first window, as a fit chooses them once. Fits to other
-        samples of a single window take them, too.
+        samples of a single window take them, too; but around gaps they are those of the fit to all samples, whose
+        search is about as long and is needed anyway if the candidate has a weight.
         """
-        found, prior = [], self._settled.get(k, self.candidates[k])
+        found = []
         with warnings.catch_warnings():
             # Plates that the samples do not determine warn, and are none; those that search take a lower order then.
-            warnings.simplefilter("ignore" if prior.searches else "error", _checks.CoordnetWarning)
-            for window in windows:
-                shown = window.samples
-                options = {"dtype": shown.values.dtype, "device": shown.values.device}
-                try:
+            warnings.simplefilter("ignore" if self.candidates[k].searches else "error", _checks.CoordnetWarning)
+            try:
+                prior = self._searched(k, windows)
+                for window in windows:
+                    shown = window.samples
+                    options = {"dtype": shown.values.dtype, "device": shown.values.device}
                     fit = prior.plan(FourierEncoding.like(shown), shown.geometry, **options).fit(shown.values)
                     found.append(window.errors_of(fit).cpu().numpy())
-                except (ValueError, _checks.CoordnetWarning):
-                    return None
-                prior = prior.settled(fit.report)
-                if len(windows) == 1:
-                    self._settled[k] = prior
+                    prior = prior.settled(fit.report)
+            except (ValueError, _checks.CoordnetWarning):
+                return None
+        if len(windows) == 1:
+            self._settled[k] = prior
         return np.concatenate(found)
+
+    def _searched(self, k: int, windows: Sequence[Hidden]) -> Prior:
+        """Return a candidate, with the numbers that hidden samples chose before, or choose for all samples."""
+        prior = self._settled.get(k, self.candidates[k])
+        if not prior.searches or len(windows) > 1 or self._is_clustered:
+            return prior
+        self._own(k)
+        return prior.settled(self.fits[k].report)
 
 
 def _draw(samples: Samples, others: Sequence[Any] = ()) -> Hidden | None:
