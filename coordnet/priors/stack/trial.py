@@ -72,6 +72,7 @@ class Trial:
         self._judged: dict[Prior, Judged] = {}
         self._settled: dict[int, Prior] = {}
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
+        self._is_small = math.prod(samples.grid) <= WHOLE[len(samples.grid)]
         held = self._own(0) or _draw(samples)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
@@ -89,9 +90,9 @@ class Trial:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
         So is that of a fit that hides samples itself, or of the first where gaps are hidden, unless the sum is likely
-        better, or surely where the fit understates itself, and that of the best one elsewhere, unless the sum is worth
-        its time. Of candidates that are
-        the same, as a local prior without weights is its pilot, the first has the weight.
+        better, or surely where the fit understates itself in windows, and that of the best one elsewhere, unless the
+        sum is worth its time. Of candidates that are the same, as a local prior without weights is its pilot, the first
+        has the weight.
         """
         if not self.errors:
             return np.eye(len(self.candidates))[0]
@@ -155,7 +156,8 @@ class Trial:
         clear with any number of samples.
         """
         best = self._reference
-        error, proof = _mean_square(self._losses[best]), SURE if self.plans[best].understates else LIKELY
+        error = _mean_square(self._losses[best])
+        proof = SURE if self.plans[best].understates and not self._is_small else LIKELY
         chance = proof * self._standard_error(gain) if self._holders or self._is_clustered else 0.0
         return min(max(WORTH * error, chance), CLEAR * error)
 
@@ -165,12 +167,14 @@ class Trial:
 
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that are left in many or, of few nodes, on all."""
-        dims, is_small = len(samples.grid), self._is_small(samples)
+        dims = len(samples.grid)
         alive: list[int] = list(range(len(self.candidates)))
         few = held.windows(RACED[dims], FEW_WINDOWS)
-        many = [held] if is_small else held.windows(JUDGED[dims], MANY_WINDOWS)
+        many = [held] if self._is_small else held.windows(JUDGED[dims], MANY_WINDOWS)
         rounds = [many] if len(few) == 1 and len(few[0].clusters) == len(held.clusters) else [few, many]
-        if not is_small and dims > 2 and held.is_clustered:  # windows would cut frames, or the gaps laid over them
+        if (
+            not self._is_small and dims > 2 and held.is_clustered
+        ):  # windows would cut frames, or the gaps laid over them
             rounds, alive = [[held]], [k for k in alive if self.plans[k].holds_out]
         for windows in filter(len, rounds):
             self.errors = {}
@@ -184,7 +188,7 @@ class Trial:
     def _refine(self, held: Hidden, samples: Samples) -> None:
         """Compare what is left on a lattice of few nodes at more hidden samples, while there is hope."""
         folds = [held]
-        while self._is_small(samples) and self._is_open and len(folds) < MOST_FOLDS:
+        while self._is_small and self._is_open and len(folds) < MOST_FOLDS:
             if held.is_exhausted or (other := _draw(samples, folds)) is None:
                 break
             folds.append(other)
@@ -192,9 +196,6 @@ class Trial:
             self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
             self._clusters = _joined([self._clusters, other.clusters])
             self.tried |= {k: _mean_square(e) for k, e in self.errors.items()}
-
-    def _is_small(self, samples: Samples) -> bool:
-        return math.prod(samples.grid) <= WHOLE[len(samples.grid)]
 
     @property
     def _is_open(self) -> bool:
