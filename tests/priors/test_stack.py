@@ -219,6 +219,38 @@ def test_the_standard_error_is_that_of_the_clusters_means(count, size, seed):
     assert trial._standard_error(d) == np.inf
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_known"), [((3, 3), True), ((100, 16, 34), False), ((1, 1), True), ((9, 1), False)]
+)
+def test_the_largest_of_few_clusters_proves_nothing(sizes, is_known):
+    trial = Trial.__new__(Trial)
+    trial._clusters = np.arange(len(sizes)).repeat(sizes)
+    assert np.isfinite(trial._standard_error(np.linspace(0, 1, sum(sizes)))) == is_known
+
+
+@pytest.mark.parametrize(("hidden_lengths", "best"), [((165, 34, 16), 0), ((20,) * 10, 1)])
+def test_the_first_candidate_stays_where_few_gaps_are_hidden(hidden_lengths, best):
+    """Another one is twice as good at the hidden gaps, of which the longest is nearly all there are."""
+    trial = Trial.__new__(Trial)
+    trial._clusters = np.arange(len(hidden_lengths)).repeat(hidden_lengths)
+    trial.candidates, trial._is_clustered, trial._is_strided, trial._is_small = PLATES, True, False, True
+    samples = masked(waves(12, 12), 0.5)
+    trial.plans = [prior.plan(cn.FourierEncoding.like(samples), samples.geometry) for prior in PLATES]
+    trial._judged, trial.nugget = {}, 0.0
+    first = np.random.default_rng(0).normal(size=sum(hidden_lengths))
+    trial.errors = {0: first, 1: 0.7 * first}
+    assert np.argmax(trial.weights()) == best
+
+
+def test_plates_are_compared_with_the_numbers_that_all_samples_choose():
+    samples = masked(waves(20, 20) + 0.1 * torch.rand(20, 20, 1, generator=torch.Generator().manual_seed(3)), 0.4)
+    fit = cn.fit(samples, prior=cn.Stack((cn.Adaptive(), PLATES[0], cn.ThinPlate())))
+    report = cn.fit(samples, prior=cn.ThinPlate()).report
+    settled = cn.ThinPlate(report.order, report.cutoff or math.inf, 0.0)
+    chosen = cn.fit(samples, prior=cn.Stack((cn.Adaptive(), PLATES[0], settled)))
+    assert fit.report.candidates[2].hold_out_psnr == chosen.report.candidates[2].hold_out_psnr
+
+
 def test_points_are_hidden_in_all_channels():
     geometry = cn.ScatteredPoints((16, 16), torch.rand(100, 2) * 0.9)
     held = HiddenPoints.draw(cn.Samples(geometry, torch.rand(100, 2)), 0.3, 0)
