@@ -243,7 +243,7 @@ def test_the_first_candidate_stays_where_few_gaps_are_hidden(hidden_lengths, bes
 
 
 def test_plates_are_compared_with_the_numbers_that_all_samples_choose():
-    samples = masked(waves(20, 20) + 0.1 * torch.rand(20, 20, 1, generator=torch.Generator().manual_seed(3)), 0.4)
+    samples = masked(waves(20, 20) + 0.1 * torch.rand(20, 20, 1, generator=torch.Generator().manual_seed(0)), 0.4)
     fit = cn.fit(samples, prior=cn.Stack((cn.Adaptive(), PLATES[0], cn.ThinPlate())))
     report = cn.fit(samples, prior=cn.ThinPlate()).report
     settled = cn.ThinPlate(report.order, report.cutoff or math.inf, 0.0)
