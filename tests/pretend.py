@@ -9,6 +9,7 @@ that is not a view as one launch. Backward passes are skipped: autograd's engine
 import contextlib
 import ctypes
 import os
+import sys
 from unittest import mock
 
 import torch
@@ -255,3 +256,10 @@ def pretend_cuda():
         stack.enter_context(gpu)
         stack.enter_context(Names())
         yield gpu
+
+
+if __name__ == "__main__":  # python -m tests.pretend bench gpu --dry: any command on the pretended device
+    from coordnet.cli import main
+
+    with pretend_cuda():
+        sys.exit(main())

@@ -4,8 +4,10 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 import warnings
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -435,13 +437,21 @@ def test_classifications_are_trained_there(device, study):
     assert classification.guesses(net, few).is_cuda
 
 
-def test_the_stopwatch_waits_for_devices_that_hold_memory(monkeypatch):
-    waited = []
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 512 * (device == 1))
-    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
-    stopwatch.once(lambda: None)
-    assert waited == [1, 1]
+def test_the_stopwatch_times_devices_that_hold_memory_by_their_events(monkeypatch):
+    waited, clock = [], iter((3.0, 28.0))
+    event = mock.Mock(side_effect=lambda enable_timing: mock.Mock(elapsed_time=lambda other: next(clock)))
+    for name, answer in {
+        "device_count": lambda: 3,
+        "memory_reserved": lambda device: 512 * (device > 0),
+        "synchronize": waited.append,
+        "current_stream": lambda device: device,
+        "Event": event,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, answer)
+    assert stopwatch.once(lambda: 7) == (7, 0.028)
+    assert waited == [1, 2, 1, 2]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert stopwatch.once(lambda: time.sleep(0.001))[1] > 0.001  # by the host's clock
 
 
 def test_arithmetic_needs_no_reader_of_files():

@@ -1,5 +1,7 @@
 """Run the cells of a study, and record each result."""
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds import Kinds
 from coordnet.bench.points import PointsStudy
 from coordnet.bench.quality import Quality
-from coordnet.bench.records import NAME, appending, failed, read
+from coordnet.bench.records import NAME, Record, appending, failed, read
 from coordnet.bench.series import Series
 from coordnet.bench.speed import Speed
 from coordnet.bench.study import Options, Study
@@ -43,14 +45,16 @@ def report(name: str, options: Options | None, folder: Path, *, progress: bool =
 def run(study: Study, options: Options, folder: Path, *, progress: bool = True) -> tuple[int, int]:
     """Carry out the cells that are not recorded yet; return the number of cells, and of those that failed.
 
-    An option that does not fit, or a signal that cannot be read, raises ValueError before anything is run.
+    An option that does not fit, or a signal that cannot be read, raises ValueError before anything is run. At the time
+    ``options.until`` the run ends with the cell that is under way.
     """
     keys: set[str] = set()
     done = read(folder)
     for stage in study.stages(options, done):
         cells = {cell.key: cell for cell in stage if cell.key not in keys}
         keys |= set(cells)
-        new = [c for k, c in cells.items() if study.always or k not in done or (options.retry and failed(done[k]))]
+        always = study.always and not options.resume
+        new = [c for k, c in cells.items() if always or k not in done or (options.retry and failed(done[k]))]
         for signal in dict.fromkeys(cell.signal for cell in new if cell.signal):
             signal.load()  # a broken file ends the run before anything is written
         if not new:
@@ -64,4 +68,10 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
                 done[record["key"]] = record
                 shown.set_postfix_str(f"{record['cell']['task']}, {record['cell']['method']['name']}", refresh=False)
                 shown.update()
-    return len(keys), sum(failed(done[key]) for key in keys)
+                if time.monotonic() >= options.until:
+                    return _counts(keys, done)
+    return _counts(keys, done)
+
+
+def _counts(keys: set[str], done: Mapping[str, Record]) -> tuple[int, int]:
+    return len(keys), sum(failed(done[key]) for key in keys & done.keys())

@@ -92,8 +92,7 @@ class Speed(Study):
         if min(sizes) < LEAST_SIZE:
             raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
         for group in options.only or TASK_GROUPS[:-1]:
-            device = "cpu" if group == "memory" else options.device
-            yield from ([cell] for cell in t.tasks(group, sizes, options.quick, device))
+            yield from ([cell] for cell in t.tasks(group, sizes, options.quick, options.device))
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the targets, the times of the tasks that show them, and a figure of the times of pictures."""

@@ -1,5 +1,6 @@
 """Studies: the interface that every ``coordnet bench`` command runs, and the options of a run."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Options:
     workers: int = 1  # local processes
     dask: str | None = None  # the address of a Dask scheduler that runs the cells instead
     retry: bool = False  # carry failed cells out again
+    resume: bool = False  # carry no recorded cell out again, not even a timing
+    until: float = math.inf  # the time of ``time.monotonic`` from which no more cells are begun
 
 
 class Study(ABC):

@@ -21,7 +21,7 @@ from coordnet.bench.experiment import Case
 from coordnet.bench.jobs import limited
 from coordnet.bench.records import Cell, Result
 from coordnet.bench.signals import reflected
-from coordnet.comparison.stopwatch import Timing, measure, peak_gib
+from coordnet.comparison.stopwatch import Timing, measure, once, peak_gib, with_peak
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
@@ -41,6 +41,8 @@ LIMIT = 120.0  # seconds after which a peer is stopped
 LEAST_SECONDS = 0.5  # seconds for which short work is repeated: threads are slow in their first 30 ms
 FIT_RESIDUAL = 1e-3  # the relative residual of the fits to random samples
 RBF_NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
+CLIP_SIDES = (64, 128)  # samples along a side of clips; a quick run takes the first
+BATCH_SIDE, BATCHES = 256, (1, 16, 256)  # samples along a side of batched pictures, and their numbers
 PICTURE = "astronaut"  # 512², of which random samples are taken
 ROWS_MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 
@@ -245,11 +247,11 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
         rows.notes[name]["iterations"] = factorize().fit(values).report.iterations
 
 
-def enlarge_whole(size: int) -> dict[str, float]:
+def enlarge_whole(size: int, device: str = "cpu") -> dict[str, float]:
     """Enlarge a picture of size² × 3 by 2 in memory; return its seconds, the peak memory and the output in GiB."""
-    values, geometry = torch.rand(size, size, 3), Lattice((size, size))
+    values, geometry = torch.rand(size, size, 3).to(device), Lattice((size, size))
     start = time.perf_counter()
-    render = plan(ComplexEncoding.like(Gaussian, geometry), geometry).renderer((2 * size, 2 * size))
+    render = plan(ComplexEncoding.like(Gaussian, geometry), geometry, device=device).renderer((2 * size, 2 * size))
     return _measured(start, render(values).numel() * 4)
 
 
@@ -276,8 +278,12 @@ def _measured(start: float, output: int) -> dict[str, float]:
 
 
 def large(rows: Rows, device: str, name: str, size: int) -> None:
-    """Enlarge one large picture in a process of its own, and measure its peak memory."""
-    found = limited(partial(enlarge_whole if name == IN_MEMORY else enlarge_rows, size))[0]
+    """Enlarge one large picture, and measure its peak memory: that of a GPU, or of a process of its own."""
+    if device == "cpu":
+        found = limited(partial(enlarge_whole if name == IN_MEMORY else enlarge_rows, size))[0]
+    else:
+        (found, seconds), peak = with_peak(lambda: once(lambda: enlarge_whole(size, device)), device)
+        found |= {"seconds": seconds, "peak_gib": (peak or 0.0) / 1024}
     rows.seconds[name] = found.pop("seconds")
     rows.scores.update(found)
     rows.notes[name] = {"outputs": 4 * size**2, "peer": None}
@@ -300,13 +306,15 @@ def tasks(group: str, sizes: Sequence[int], quick: bool, device: str = "cpu") ->
     if group == "grid":
         yield from (cell(f"{n}²×3 → {2 * n}²", picture, n) for n in sizes)
     elif group == "video":
-        yield from (cell(f"{n}³×3 → {2 * n}³", clip, n) for n in ((64,) if quick else (64, 128)))
+        yield from (cell(f"{n}³×3 → {2 * n}³", clip, n) for n in (CLIP_SIDES[:1] if quick else CLIP_SIDES))
     elif group == "batch":
-        yield from (cell(f"{k} of 256²×3 → 512²", batch, 256, k) for k in ((1, 16) if quick else (1, 16, 256)))
+        side, counts = BATCH_SIDE, BATCHES[:2] if quick else BATCHES
+        yield from (cell(f"{k} of {side}²×3 → {2 * side}²", batch, side, k) for k in counts)
     elif group == "random":  # beyond 2048 a fit with the adaptive prior takes minutes
         yield from (cell(f"random quarter of {n}²×3", scattered, (n, n), 0.25) for n in sizes if n <= 2048)
         if not quick:
             yield cell("random eighth of 128³×3", scattered, (128, 128, 128), 0.125)
     else:
-        for name, n, channels in ((IN_MEMORY, 512 if quick else 4096, 3), (IN_ROWS, 1024 if quick else 16384, 1)):
-            yield cell(f"memory, {n}²×{channels} → {2 * n}²", large, name, n)
+        yield cell(f"memory, {(n := 512 if quick else 4096)}²×3 → {2 * n}²", large, IN_MEMORY, n)
+        if device == "cpu":
+            yield cell(f"memory, {(n := 1024 if quick else 16384)}²×1 → {2 * n}²", large, IN_ROWS, n)

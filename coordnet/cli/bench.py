@@ -20,6 +20,7 @@ bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode
 Quick = Annotated[bool, Option("--quick", help="Run a small part: minutes.")]
 Only = Annotated[str | None, Option(help="The parts to run, separated by commas.")]
 LIMITS = {"clip": "cubes of 128×128×128 at most", "sound": "131,072 samples at most"}
+EXTRAS = ("test", "bench", "notebooks")  # extras of pyproject.toml that some part of ``bench gpu`` needs
 MAX_SIDE = 2**15  # samples along a side of the largest signal that is timed
 
 
@@ -143,6 +144,42 @@ def cubes(
     --only takes some of alboran, ocean, air, clip; those that are there if not given.
     """
     return _run("cubes", records, workers, only=only, data=data, quick=quick)
+
+
+@bench.command(cls=Helped)
+@grouped
+def gpu(
+    out: Annotated[Path, Option(help="Folder of the folders of records.")] = Path("results"),
+    data: Annotated[Path | None, Option(help="Folder with kodak/ (or images/, or pictures), and video/.")] = None,
+    only: Only = None,
+    minutes: Annotated[
+        float, Option(min=0, help="Begin nothing after this time; what is begun may take five more.")
+    ] = 4,
+    dry: Annotated[bool, Option("--dry", help="Only begin each part, at a small size, and write nothing.")] = False,
+    retry: Annotated[bool, Option("--retry", help="Run again what is recorded as failed.")] = False,
+    device: Device = "cuda",
+) -> int:
+    """Gather what a GPU can show, from a checkout: the same command goes on from the records until all is there.
+
+    --only takes some of tests, grid, video, batch, random, memory, notebooks, table1, table2, table3, figure7,
+    rethinking, sampling, noise. What is not installed is named first; nothing is downloaded.
+    """
+    from coordnet.bench.needed import missing
+
+    if needed := missing():
+        raise _checks.wrong("bench", "the dependencies of pyproject.toml", f"no {', '.join(needed)}")
+    from coordnet.bench import gpu as evidence
+
+    options = evidence.Options(data=data, only=_names(only) if only else (), retry=retry, device=_device(device))
+    evidence.parts(options)
+    if absent := missing(EXTRAS):
+        print(f"not installed: {', '.join(absent)}", flush=True)
+    lines = evidence.rehearse(options) if dry else evidence.gather(options, out, minutes)
+    broken = 0
+    for line, failed in lines:
+        broken += failed
+        print(line, flush=True)
+    return min(broken, 1)
 
 
 def _experiment(name: str) -> Callable[..., int]:

@@ -61,6 +61,11 @@ EXAMPLES = {
         "coordnet demosaic raw.png --sigma 0.02 --out color",
         "coordnet demosaic raws/ --pattern BGGR --out color --workers 4",
     ),
+    "bench gpu": (
+        "coordnet bench gpu --data data",
+        "coordnet bench gpu --data data --only tests,grid,table1 --minutes 2",
+        "coordnet bench gpu --data data --dry",
+    ),
     "data": (
         "coordnet data --from originals --out data",
         "coordnet data --from originals --out data --crop 256",
@@ -106,6 +111,6 @@ class Helped(TyperCommand):
         data = " --data data" if any(parameter.name == "data" for parameter in self.params) else ""
         experiment = [f"coordnet bench {self.name}{rest}" for rest in (data, f"{data} --out mine", " --report")]
         with formatter.section("Examples"):
-            named = {} if ctx.parent is not None and ctx.parent.info_name == "bench" else EXAMPLES
-            for line in named.get(self.name or "", experiment):
+            group = "bench " if ctx.parent is not None and ctx.parent.info_name == "bench" else ""
+            for line in EXAMPLES.get(f"{group}{self.name}", experiment):
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
