@@ -20,10 +20,14 @@ from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.machine import full_precision, lower_median
+from coordnet.linalg.recording import StepRecorder
 from coordnet.metrics.baselines import BASELINES
+from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.systems import ModesSystem
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.stack import Stack
 from coordnet.sampling import Lattice, MaskedLattice, Measurements, Samples, ScatteredPoints, sample
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.operators import Blur, FourierSamples
 from tests.pretend import OnGpu, Refused, pretend_cuda, tf32
 
@@ -298,6 +302,22 @@ def test_a_captured_graph_repeats_the_call(device, prior, n):
     near(rendered(other), render(other).cpu(), 1e-5)
     here, _ = direct("cpu", n, prior)
     near(render(other), here.renderer((n + 5, n))(other.cpu()), 1e-4)
+
+
+def test_recorded_steps_solve_as_those_taken_one_by_one(device):
+    """Of solves with other weights and penalties the second is recorded, and the third repeats its kernels."""
+    samples = sample(picture(), "random:0.5", generator=seeded())
+    modes = FourierModes(cn.FourierEncoding.like(samples), dtype=torch.float64, device=device)
+    values, weights = samples.values.movedim(-1, 0)[None].to(device), samples.geometry.weights.movedim(-1, 0)[None]
+    recorder, whole = StepRecorder(), ForwardModel.mask(weights.double().to(device))
+    for factor, tolerance in ((1.0, 1e-6), (0.3, 1e-8), (2.0, 1e-7)):
+        measurement = whole.reweighted(torch.full_like(whole.weights, factor))
+        system = ModesSystem(modes, measurement, factor**2 * SMOOTH.penalty(modes))
+        replayed = system.solve(factor * values, tolerance=tolerance, recorder=recorder)
+        one_by_one = system.solve(factor * values, tolerance=tolerance)
+        assert replayed.converged and abs(replayed.iterations - one_by_one.iterations) <= 5
+        assert float((replayed.x - one_by_one.x).abs().max()) < 1e-5
+    assert not system.solve(values, tolerance=1e-7, steps=3, recorder=recorder).converged
 
 
 def test_a_plan_that_iterates_has_no_graph(device):

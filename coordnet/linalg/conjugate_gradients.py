@@ -11,6 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.machine import full_precision
+from coordnet.linalg.recording import StepRecorder
 
 COMPACT_AT = 0.25  # drop converged systems once a quarter of them have converged
 Callback = Callable[[int, float], None]  # receives the step and the worst relative residual
@@ -86,6 +87,7 @@ def conjugate_gradients(
     least: Tensor | None = None,
     check_every: int = 1,
     callback: Callback | None = None,
+    recorder: StepRecorder | None = None,
 ) -> Solution:
     """Solve A x = b for all systems at once, each with its own step length, until all reach the tolerance.
 
@@ -93,7 +95,8 @@ def conjugate_gradients(
     residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the system's preconditioner M, and ``steps`` the largest number of steps. A
     system has also converged where ⟨r, Mr⟩ is at most ``least``: the rounding of b, which a singular A need not reach.
     The residual is looked at every ``check_every`` steps, and ``callback`` is called then. A converged system does not
-    change any more. No warning is given if the steps do not suffice; see ``Solution.warn_unless_converged``.
+    change any more. On a GPU a ``recorder`` that several solves share replays their steps. No warning is given if the
+    steps do not suffice; see ``Solution.warn_unless_converged``.
 
     Gradients flow to ``b``, as those of A⁻¹ b, while the system is held fixed: they are one more solve, to the same
     tolerance. A must then be definite.
@@ -106,8 +109,9 @@ def conjugate_gradients(
         return replace(found, x=_Inverse.apply(b, found.x, system, again))
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps), least)
     worst, step = run.look(), 0
+    advance = run.advance if recorder is None or worst <= run.tolerance else recorder.advance(run)
     while worst > run.tolerance and step < steps:
-        run.advance()
+        advance()
         step += 1
         if step % check_every == 0 or step == steps:
             worst = run.look()

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.machine import clear_scratch
+from coordnet.linalg.recording import record
 
 T = TypeVar("T")
 WARM_UP = 3  # runs before recording, in which libraries allocate their workspaces
@@ -27,17 +26,7 @@ class CudaGraph(Generic[T]):
         if not example.is_cuda:
             raise _checks.wrong("values", "a tensor on a CUDA device, to record a graph", str(example.device))
         self._input = example.clone()
-        with torch.cuda.device(example.device):
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                for _ in range(WARM_UP):
-                    function(self._input)
-            torch.cuda.current_stream().wait_stream(stream)
-            clear_scratch()  # the warm-up's stream is not used again
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._result = function(self._input)
+        self._graph, self._result = record(lambda: function(self._input), example.device, WARM_UP)
 
     def __call__(self, values: Tensor) -> T:
         """Replay the function on values of the example's shape and dtype; others raise a ``ValueError``."""

@@ -26,6 +26,7 @@ from coordnet.linalg.conjugate_gradients import (
     subset,
 )
 from coordnet.linalg.machine import lower_median
+from coordnet.linalg.recording import StepRecorder
 from coordnet.plans.modes import Modes
 from coordnet.sampling.forward import ForwardModel
 
@@ -58,6 +59,7 @@ class System(ABC):
         tolerance: float = 1e-4,
         steps: int = 500,
         callback: Callback | None = None,
+        recorder: StepRecorder | None = None,
     ) -> Solution:
         """Solve for the modes of some values, from the modes ``start`` on; see ``conjugate_gradients``.
 
@@ -75,6 +77,7 @@ class System(ABC):
             least=None if bool(self.penalty.any()) else self._rounding(values),
             check_every=1 if values.device.type == "cpu" else 5,  # on a GPU each look waits for the queue
             callback=callback,
+            recorder=None if self.measurement.is_general else recorder,  # any operator may wait for the GPU
         )
         return replace(solution, x=self.modes_of(solution.x, values))
 
@@ -111,6 +114,23 @@ class System(ABC):
         for name in ("penalty", *self.per_system):
             setattr(some, name, subset(getattr(self, name), kept))
         return some
+
+    @property
+    def operation(self) -> tuple[object, ...]:
+        """Everything but its ``tensors`` on which the system's steps depend."""
+        return type(self), self.modes, self.measurement.operator
+
+    def tensors(self) -> list[Tensor]:
+        """Return the tensors that the system's steps read."""
+        return [self.measurement.weights, *(getattr(self, name) for name in ("penalty", *self.per_system))]
+
+    def duplicate(self) -> "System":
+        """Return the same system with tensors of its own."""
+        own = copy.copy(self)
+        own.measurement = replace(self.measurement, weights=self.measurement.weights.clone())
+        for name in ("penalty", *self.per_system):
+            setattr(own, name, getattr(self, name).clone())
+        return own
 
     def unknowns(self, z: Tensor) -> Tensor:
         """Return the unknowns of the system for given modes; they are the modes by default."""

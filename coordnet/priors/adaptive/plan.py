@@ -77,7 +77,8 @@ class Trail:
             smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
             self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
         system = problem.system(self.penalty)
-        solution = system.solve(problem.values, start=self.z, tolerance=tolerance, steps=steps)
+        options = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
+        solution = system.solve(problem.values, start=self.z, **options)
         self.z = solution.x
         self.penalties.append(self.penalty)
         return solution

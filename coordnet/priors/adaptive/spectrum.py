@@ -1,6 +1,6 @@
 """Learning the variance of every mode from the samples, by rounds of expectation-maximization."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -9,6 +9,7 @@ from torch import Tensor
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import ChannelRotation, rotate
+from coordnet.linalg.recording import StepRecorder
 from coordnet.plans.hold_out import hidden_error
 from coordnet.plans.modes import Modes
 from coordnet.plans.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
@@ -40,6 +41,7 @@ class Problem:
     variance: Tensor  # (signals, channels, 1, …), of the rotated channels
     joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
     constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
+    recorder: StepRecorder = field(default_factory=StepRecorder)  # of the steps of all solves
 
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
