@@ -68,12 +68,12 @@ def left_out(mixture: ScaleMixture, y: Float[Tensor, "patches n"], view: View) -
     learning", 2006, equation 5.12).
     """
     labels = (mixture.evidence(y, view) + mixture.weights.log()).flatten(1).argmax(1)
-    errors, y64 = torch.empty_like(y), y.double()
+    errors, y64, every = torch.empty_like(y), y.double(), view.vectors.double()
     precisions = 1 / (mixture.energies[:, None] * view.energies.unsqueeze(1) + mixture.noise).double()
     order, parts = mixture.by_shape(labels)
     for j, part, which in parts:
         rows = order[part]
-        vectors = view.vectors[j].double()
+        vectors = every[j]
         weighted = ((y64[rows] @ vectors) * precisions[j][which]) @ vectors.T
         errors[rows] = (weighted / (precisions[j] @ vectors.square().T)[which]).to(y)
     return errors

@@ -48,12 +48,12 @@ class Pairs:
     energies: Float[Tensor, " pairs"]
     which: Int[Tensor, " pairs"]  # the numbers of the energies
     gains: Float[Tensor, "pairs n"]  # e / (eλ + s²)
-    z: Float[Tensor, "pairs n"]
+    filtered: Float[Tensor, "pairs n"]  # z, times the gains
 
     @property
     def means(self) -> Float[Tensor, "pairs size"]:
         """The posterior means of the patches."""
-        return (self.z * self.gains) @ self.view.cross[self.shape].T
+        return self.filtered @ self.view.cross[self.shape].T
 
     @property
     def variances(self) -> Float[Tensor, "pairs size"]:
@@ -98,9 +98,9 @@ class ScaleMixture:
         """Return log N(y; 0, e A S_j Aᵀ + s² I) for patches of one matrix."""
         variances = self.energies[:, None] * view.energies.unsqueeze(1) + self.noise
         volumes = variances.log().sum(2) + y.shape[1] * math.log(2 * math.pi)
-        result = y.new_empty(len(y), *self.weights.shape)
+        result, precisions = y.new_empty(len(y), *self.weights.shape), (1 / variances).mT
         for j, vectors in enumerate(view.vectors):
-            torch.addmm(volumes[j], (y @ vectors).square_(), (1 / variances[j]).T, out=result[:, j])
+            torch.addmm(volumes[j], (y @ vectors).square_(), precisions[j], out=result[:, j])
         return result.mul_(-0.5)
 
     def posterior(
@@ -136,9 +136,11 @@ class ScaleMixture:
         patches, columns = probabilities.nonzero(as_tuple=True)
         order, parts = self.by_shape(labels[patches, columns])
         rows, p = patches[order], probabilities[patches, columns][order]
+        e = self.energies[labels[patches, columns][order] % len(self.energies)]
         for j, part, which in parts:
-            gains, z = view.gains[j][which], y[rows[part]] @ view.vectors[j]
-            yield Pairs(j, view, rows[part], p[part], self.energies[which], which, gains, z)
+            gains = view.gains[j][which]
+            filtered = (y[rows[part]] @ view.vectors[j]) * gains
+            yield Pairs(j, view, rows[part], p[part], e[part], which, gains, filtered)
 
     def by_shape(
         self, labels: Int[Tensor, " n"]
@@ -178,9 +180,9 @@ class Moments:
     def add(self, pairs: Pairs) -> None:
         """Add the patches of one shape: E[xxᵀ]/e = S + e S Aᵀ (ααᵀ - C⁻¹) A S, in the eigenvectors of the shape."""
         p, e = pairs.probabilities.unsqueeze(1), pairs.energies.unsqueeze(1)
-        a = pairs.z * pairs.gains * (p / e).sqrt()
+        a = pairs.filtered * (p / e).sqrt()
         inner = a.T @ a
         inner.diagonal().sub_((p * pairs.gains).sum(0))
         cross = pairs.view.cross[pairs.shape]
-        self.sums[pairs.shape] += cross @ inner @ cross.T
-        self.counts[pairs.shape] += p.sum()
+        self.sums[pairs.shape].add_(cross @ inner @ cross.T)
+        self.counts[pairs.shape].add_(p.sum())
