@@ -4,6 +4,7 @@ import math
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -16,6 +17,8 @@ from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis
 
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
+CROSSOVER_ON_GPU = 2048  # the same on a GPU, which launches a product for each block: estimated, not measured
+MAX_KEPT_ENTRIES = 2**22  # entries of a dense matrix that is kept for the next render: 32 MiB in float64
 INVERSE_ERROR = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
 MAX_CONDITION = 1e5  # largest condition of a design whose normal matrix is factorized in float64
 
@@ -42,7 +45,7 @@ def design(
     """
     if _is_followed(encoder):
         return encoder.on_axis(axis, dtype, device)
-    band = None if dense else _faster_band(encoder, axis, dtype)
+    band = None if dense else _faster_band(encoder, axis, dtype, device)
     if band is None:
         return encoder.on_axis(axis, device=device).to(dtype)
     return band if torch.device(device).type == "cpu" else band.to(device)
@@ -57,11 +60,10 @@ def designs(
 
 
 class LatestDesigns:
-    """The designs of an encoding, kept for the next call if they are bands and nothing has changed.
+    """The designs of an encoding, kept for the next call if they are small and nothing has changed.
 
     Rendering the fits of one plan, whose encodings share this object, then takes no longer than their products.
-    Encoders to whose tensors gradients flow have theirs made anew, and so have those without a band, whose matrices may
-    be large.
+    Encoders to whose tensors gradients flow have theirs made anew, and so have those whose dense matrices are large.
     """
 
     def __init__(self) -> None:
@@ -75,7 +77,7 @@ class LatestDesigns:
                 return matrices
         matrices = designs(encoding, axes, dtype, device)
         trained = any(t.requires_grad for encoder in encoding.axis_encoders for t in _tensors(encoder).values())
-        if not trained and not any(isinstance(a, Tensor) for a in matrices):
+        if not trained and not any(isinstance(a, Tensor) and a.numel() > MAX_KEPT_ENTRIES for a in matrices):
             pairs = [(duplicate(encoder), axis) for encoder, axis in _pairs(encoding, axes)]
             self._made = ((dtype, device), pairs, matrices)
         return matrices
@@ -101,17 +103,19 @@ def separable_inverse(
     dtype: torch.dtype = torch.float32,
     device: Device = "cpu",
 ) -> list[Matrix] | None:
-    """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
+    """The pseudo-inverse of every axis of a lattice, where normal equations are faster than an SVD.
 
-    Bands are in float64; axes that are short or not local have dense matrices. It is None where no axis is faster as a
-    band, an axis is nearly singular, or the relative cut ``rcond`` of ``KroneckerLeastSquares`` would remove a singular
-    value of the Kronecker matrix: the dense path is for that. ``dtype`` is that of the values that will be multiplied.
+    On a CPU at least one axis must be faster as a band. Bands are in float64; axes that are short or not local have
+    dense matrices. It is None where an SVD is faster, an axis is nearly singular, or the relative cut ``rcond`` of
+    ``KroneckerLeastSquares`` would remove a singular value of the Kronecker matrix: the dense path is for that.
+    ``dtype`` is that of the values that will be multiplied.
     """
     pairs = _pairs(encoding, axes)
-    bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair), _equal)
-    if all(band is None for band in bands):
+    bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair, device=device), _equal)
+    banded = any(band is not None for band in bands)
+    if not banded and torch.device(device).type == "cpu":
         return None
-    inverses = for_each_distinct(pairs, lambda pair: _axis_inverse(*pair, dtype, device), _equal)
+    inverses = for_each_distinct(pairs, lambda pair: _axis_inverse(*pair, dtype, device, banded), _equal)
     if any(found is None for found in inverses):
         return None
     matrices, conditions = zip(*inverses, strict=True)
@@ -141,20 +145,49 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     return None if condition > MAX_CONDITION else (result, condition)
 
 
-def _axis_inverse(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: Device) -> tuple[Matrix, float] | None:
-    """The pseudo-inverse of an axis and a bound on its condition; None where the rank is not full."""
-    band = _faster_band(encoder, axis)
+def dense_pseudo_inverse(design: Float[Tensor, "n k"], dtype: torch.dtype) -> tuple[Float[Tensor, "k n"], float] | None:
+    """The pseudo-inverse of a dense design of full rank by a Cholesky factor; see ``pseudo_inverse``.
+
+    It is None, beside where ``pseudo_inverse`` is, where the inverse of the normal matrix is off by more than the
+    rounding of ``dtype``. A GPU is waited for once, where an SVD would take tens of milliseconds.
+    """
+    tall = design.shape[0] >= design.shape[1]
+    gram = design.mT @ design if tall else design @ design.mT
+    identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+    solved = torch.cholesky_solve(identity, torch.linalg.cholesky_ex(gram).L)
+    result = solved @ design.mT if tall else design.mT @ solved
+    sums = [a.abs().sum(j).max() for a in (design, result) for j in (0, 1)]
+    error, *norms = torch.stack([(solved @ gram - identity).abs().sum(1).max(), *sums]).tolist()
+    condition = math.sqrt(math.prod(norms))
+    accurate = error <= max(torch.finfo(dtype).eps / 16, INVERSE_ERROR) and condition <= MAX_CONDITION
+    return (result, condition) if accurate else None  # nothing is accurate where the factor is NaN
+
+
+def _axis_inverse(
+    encoder: Encoder, axis: Axis, dtype: torch.dtype, device: Device, banded: bool
+) -> tuple[Matrix, float] | None:
+    """The pseudo-inverse of an axis and a bound on its condition; None where the rank is not full.
+
+    An SVD is taken only beside another axis that is ``banded``: without one, all axes are left to it.
+    """
+    band = _faster_band(encoder, axis, device=device)
     if band is not None:
         return pseudo_inverse(band.to(device), dtype)
     matrix = encoder.on_axis(axis, device=device)
+    found = dense_pseudo_inverse(matrix, dtype) if matrix.is_cuda else None
+    if found is not None or not banded:
+        return found
     factor = factorize(matrix, default_rcond(matrix.shape, dtype))
     if factor.rank < min(matrix.shape):
         return None
     return factor.pseudo_inverse, float(factor.s[0] / factor.s[-1])
 
 
-def _faster_band(encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
-    return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis, dtype)
+def _faster_band(
+    encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float64, device: Device = "cpu"
+) -> BandedMatrix | None:
+    crossover = CROSSOVER if torch.device(device).type == "cpu" else CROSSOVER_ON_GPU
+    return None if min(axis.count, encoder.columns) < crossover else encoder.banded(axis, dtype)
 
 
 def _pairs(encoding: Separable, axes: Axes) -> list[tuple[Encoder, Axis]]:

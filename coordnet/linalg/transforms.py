@@ -51,7 +51,7 @@ class CosineBasis(LinearOperator):
 
     @cached_property
     def _matrices(self) -> list[Tensor]:
-        by_length = {n: cosine_matrix(n).to(self.device, self.dtype) for n in set(self.domain)}
+        by_length = {n: cosine_matrix(n, self.device).to(self.dtype) for n in set(self.domain)}
         return [by_length[n] for n in self.domain]
 
     @cached_property
@@ -83,9 +83,9 @@ def _over_axes(
     return x
 
 
-def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
+def cosine_matrix(n: int, device: Device = "cpu") -> Float[Tensor, "n n"]:
     """Return the orthonormal DCT-II basis in float64, one column per frequency."""
-    i = torch.arange(n, dtype=torch.float64)
+    i = torch.arange(n, dtype=torch.float64, device=device)
     basis = torch.cos(math.pi / n * (i.unsqueeze(1) + 0.5) * i) * math.sqrt(2 / n)
     basis[:, 0] /= math.sqrt(2)
     return basis

@@ -174,7 +174,7 @@ def _axis_modes(design: Tensor, axis: Axis, rcond: float) -> tuple[Tensor, Tenso
     """Return B, C with A C = B, μ, and ‖A‖ ‖C e‖ of every mode e, for the design A of one axis."""
     factor = factorize(design, rcond)
     if factor.rank == len(design) and axis.is_even:
-        mu, basis = _cosine_roughness(len(design), design.device), cosine_matrix(len(design)).to(design.device)
+        mu, basis = _cosine_roughness(len(design), design.device), cosine_matrix(len(design), design.device)
         coefficients = factor.pseudo_inverse @ basis
     else:
         differences = factor.u.diff(dim=0)

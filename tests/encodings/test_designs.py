@@ -5,7 +5,7 @@ import torch
 
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.designs import CROSSOVER, design, designs, same
+from coordnet.encodings.designs import CROSSOVER, dense_pseudo_inverse, design, designs, same
 from coordnet.encodings.encoders import Gaussian, LearnedEmbedding, RandomFourier, Sine, Spacings, Triangle
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.linalg.banded import BandedMatrix
@@ -101,3 +101,24 @@ def test_nothing_is_multiplied_that_is_too_small_to_count(family, count, dtype):
             matrices += [a for part in parts if isinstance(part, Kronecker) for a in part.matrices]
     assert [tiny(matrix) for matrix in matrices] == [0] * len(matrices)
     assert tiny(encoding.axis_encoders[0](torch.rand(50, dtype=dtype))) == 0
+
+
+@pytest.mark.parametrize("family", [Gaussian, Triangle])
+@pytest.mark.parametrize("count", [30, 40, 50])
+@torch.no_grad()
+def test_normal_equations_give_the_pseudo_inverse_of_a_dense_design(family, count):
+    encoder, axis = family.like(Axis(40)), Axis(count)
+    matrix = encoder(axis.points())
+    found, condition = dense_pseudo_inverse(matrix, torch.float32)
+    assert torch.allclose(found, torch.linalg.pinv(matrix), atol=1e-10)
+    assert torch.linalg.cond(matrix) <= condition < 100 * torch.linalg.cond(matrix)
+
+
+def test_normal_equations_refuse_what_they_would_not_solve(generator):
+    matrix = torch.rand(30, 20, dtype=torch.float64, generator=generator)
+    repeated, scaled = matrix.clone(), matrix.clone()
+    repeated[:, 1] = repeated[:, 0]
+    scaled[:, 1] *= 1e-7
+    for singular in (repeated, scaled, torch.zeros(5, 5, dtype=torch.float64)):
+        assert dense_pseudo_inverse(singular, torch.float32) is None
+    assert dense_pseudo_inverse(cn.Gaussian(64, 0.03)(Axis(128).points()).detach(), torch.float32) is None
