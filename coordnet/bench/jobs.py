@@ -137,7 +137,7 @@ def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
     try:
         outcome = future.result()
     except BrokenProcessPool:
-        process.join()
+        executor.shutdown()  # its thread waits for the process; a second waiter might find the exit code missing
         if process.exitcode != -signal.SIGALRM:
             raise
         raise TimeoutError(f"exceeded its limit of {limit:g} s") from None

@@ -148,7 +148,7 @@ def test_splines_in_three_dimensions_are_regular_grid_interpolator(method, toler
     assert torch.allclose(made, torch.from_numpy(peer(targets[inside].minimum(ends).numpy())), atol=tolerance)
 
 
-def test_a_peer_beyond_its_limit_is_stopped():
+def test_a_peer_beyond_its_limit_is_stopped(forked):
     picture = Case(sample(synthetic_photograph(20, 20), "random:0.5"))
     with pytest.raises(TimeoutError, match="0.2 s"):
         limited(partial(time.sleep, 60), 0.2)

@@ -5,12 +5,13 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from functools import partial
 
 import pytest
 
-from coordnet.bench.jobs import DIED, Failed, outcomes
+from coordnet.bench.jobs import DIED, Failed, limited, outcomes
 
 
 @pytest.fixture
@@ -72,6 +73,22 @@ def _count(file):
     with file.open("a") as opened:
         opened.write("x")
     return "counted"
+
+
+def test_work_beyond_its_limit_is_told_wherever_its_process_is_waited_for(forked, monkeypatch):
+    """Let the thread of the pool learn of the end of the process first, and keep the exit code to itself for long."""
+    waitpid = os.waitpid
+
+    def slow(*arguments):
+        main = threading.current_thread() is threading.main_thread()
+        time.sleep(0.1 * main)
+        ended = waitpid(*arguments)
+        time.sleep(0.3 * (not main))
+        return ended
+
+    monkeypatch.setattr(os, "waitpid", slow)
+    with pytest.raises(TimeoutError, match="^exceeded its limit of 0.1 s$"):
+        limited(partial(time.sleep, 60), 0.1)
 
 
 @pytest.mark.slow
