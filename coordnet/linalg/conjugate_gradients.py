@@ -240,5 +240,5 @@ def dot(a: Float[Tensor, "*systems n"], b: Float[Tensor, "*systems n"]) -> Float
     """
     if a.is_cuda or a.requires_grad or b.requires_grad:
         return (a * b).sum(-1)
-    pairs = zip(a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), strict=True)
-    return torch.stack([torch.dot(x, y) for x, y in pairs]).reshape(a.shape[:-1])
+    rows = (x.reshape(-1, x.shape[-1]).unbind() for x in (a, b))
+    return torch.stack([torch.dot(x, y) for x, y in zip(*rows, strict=True)]).reshape(a.shape[:-1])

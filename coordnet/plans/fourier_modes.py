@@ -12,6 +12,8 @@ from coordnet.linalg.kronecker import outer_sum
 from coordnet.plans.modes import Modes
 from coordnet.sampling.axes import Axis
 
+CACHED_MODES = 2**13  # most modes whose products by their counts stay in a CPU's cache: 66 instead of 102 µs for 7,320
+
 
 class FourierModes(Modes):
     """The modes exp(2πi k·x) of a padded lattice; a tensor of modes holds the half of them that a real signal needs.
@@ -67,7 +69,7 @@ class FourierModes(Modes):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """Return ⟨a, b⟩ over all signed frequencies, of every signal and channel."""
-        if a.is_cuda:  # one product by the counts is fewer launches, and on a CPU another pass over memory
+        if a.is_cuda or a[0, 0].numel() <= CACHED_MODES:  # fewer calls, but another pass over memory
             found = dot((torch.view_as_real(a) * self._counts).flatten(2), torch.view_as_real(b).flatten(2))
             return found.reshape(*a.shape[:2], *(1,) * len(self.padded))
         once = _inner(a[..., 0], b[..., 0])
