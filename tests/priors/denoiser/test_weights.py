@@ -74,6 +74,16 @@ def test_the_other_functions_are_as_without_it_too(f, name, generator):
     assert weighed.report["prior"] == ours.report["prior"] and "denoiser" not in str(weighed.fit.report.prior)
 
 
+def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
+    x = torch.arange(40.0)
+    smooth = (0.5 + 0.4 * torch.sin(x / 7)[:, None] * torch.cos(x / 5)).unsqueeze(-1)
+
+    def refused(x, sigma):
+        raise AssertionError("a denoiser that need not be called")
+
+    assert torch.equal(cn.upscale(smooth, prior=cn.Denoiser(refused)).signal, cn.upscale(smooth).signal)
+
+
 def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
     centered = TRUTH - TRUTH[KNOWN].mean(0)
     ours, weighed = cn.inpaint(TRUTH, KNOWN), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(oracle(centered)))
