@@ -111,6 +111,18 @@ def test_a_lattice_of_one_node_is_refused():
         cn.fit(cn.Measurements(scipy.sparse.eye_array(1), torch.ones(1), grid=(1, 1)))
 
 
+def test_a_prior_that_was_taught_keeps_its_spectrum(generator):
+    blur = cn.operators.Blur(torch.full((3, 3), 1 / 9, dtype=DOUBLE), (12, 10))
+    measured = cn.Measurements.of(blur, synthetic_photograph(12, 10).double(), sigma=0.01, generator=generator)
+    encoding = FourierEncoding.like(measured)
+    solver = cn.fitting.ConjugateGradients(tolerance=1e-9)
+    fit = cn.fit_closed_form(encoding, measured, prior=cn.Adaptive(rounds=3), solver=solver)
+    taught = cn.Adaptive().taught([(fit.report, fit.learned)])
+    again = cn.fit_closed_form(encoding, measured, prior=taught, solver=solver)
+    assert again.report.rounds == 0
+    torch.testing.assert_close(again.render(), fit.render(), atol=1e-4, rtol=0)
+
+
 def test_weights_leave_values_out(generator):
     """Bad detectors with another mask for each channel; what they say does not matter."""
     signal = planted((16, 14), generator)

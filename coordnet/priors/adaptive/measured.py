@@ -103,7 +103,8 @@ class MeasuredPlan(LearnedPlan):
     first ``POWER_LAWS`` rounds P remains a power law of the roughness, which is fitted to the ratio of energies. In
     later ones P becomes P (1 + |z|²/P - |x|²/P), smoothed over neighboring modes: the step of expectation-maximization,
     in which P - |x|² stands for the posterior variance. s² is multiplied by the ratio of the residuals' energies,
-    unless the geometry says ``sigma``. The prior's first power law is the start, and all of its ``rounds`` are taken.
+    unless the geometry says ``sigma``. The prior's first power law is the start, and all of its ``rounds`` are taken. A
+    prior with a ``spectrum`` learns nothing.
 
     Gradients flow to the values through the last solve, while P, s² and the rotation of the channels are held fixed. A
     ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s. A
@@ -129,7 +130,8 @@ class MeasuredPlan(LearnedPlan):
 
     def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
         """Return centered samples in uncorrelated channels."""
-        return decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        rotation = None if self.prior.spectrum is None else self.prior.spectrum.rotation
+        return decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated, rotation=rotation)
 
     def system(self, problem: Problem, penalty: Tensor) -> MeasuredSystem:
         """Return the linear system of a problem for the penalty of every mode."""
@@ -137,22 +139,33 @@ class MeasuredPlan(LearnedPlan):
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         values, units = self.normalized(values)
-        problem, sigma = self.problem(values), self.geometry.sigma
-        with torch.no_grad():
-            learning = self._start(problem, values, float(units))
-            for step in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
-                learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
-        solution = learning.solve(problem.values, self.tolerance, self.solver.steps)
+        problem, spectrum = self.problem(values), self.prior.spectrum
+        if spectrum is None:
+            with torch.no_grad():
+                learning = self._learn(problem, values, float(units))
+            solution = learning.solve(problem.values, self.tolerance, self.solver.steps)
+            penalty, sigma = learning.penalty, learning.noise_variance**0.5 * float(units)
+        else:
+            penalty, sigma = spectrum.penalty.to(values), self.geometry.sigma
+            system = self.system(problem, penalty)
+            solution = system.solve(problem.values, tolerance=self.tolerance, steps=self.solver.steps)
         solution.warn_unless_converged(self.tolerance)
         report = AdaptiveReport(
             method="conjugate gradients, adaptive prior by maximum likelihood, modes form",
-            rounds=self.prior.rounds,
-            sigma=learning.noise_variance**0.5 * float(units),
+            rounds=self.prior.rounds if spectrum is None else 0,
+            sigma=sigma,
             iterations=solution.iterations,
             relative_residual=float(solution.relative_residual.max()),
         )
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
-        return Fitted(coefficients, report, {"penalty": learning.penalty, "rotation": problem.rotation})
+        return Fitted(coefficients, report, {"penalty": penalty, "rotation": problem.rotation})
+
+    def _learn(self, problem: Problem, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
+        """Take all rounds from the start."""
+        learning, sigma = self._start(problem, values, units), self.geometry.sigma
+        for step in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
+            learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
+        return learning
 
     def _start(self, problem: Problem, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
         """Return the power law of the values' energy, the noise that is given or a guess, and random draws."""

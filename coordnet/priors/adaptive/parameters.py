@@ -17,7 +17,7 @@ class AdaptiveParameters:
     hold_out: float = 0.1  # the fraction of samples to hide; with 0 the first start and all rounds are taken
     rotated: bool = True  # learn a spectrum for each eigenvector of the channels' covariance, not for each channel
     seed: int = 0  # seed of the hidden samples
-    spectrum: Spectrum | None = None  # that of other blocks of the signal, with which nothing is learned
+    spectrum: Spectrum | None = None  # that of other samples of the signal, with which nothing is learned
 
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)
