@@ -11,8 +11,8 @@ from torch import Tensor
 from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
-from coordnet.priors.denoiser.plan import least_squares_share
 from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.weighing import squared_gains, sure_share
 from coordnet.restore.noise import ClippedNoise
 
 WEIGHED = 2**15  # points of the middle of a signal on which noise is added
@@ -20,7 +20,6 @@ ADDED = 0.7  # standard deviation of noise that is added for a comparison, relat
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.6 to 1.
 LEAST = 0.15
-SURE = 2.0  # standard errors by which the weighted mean must be better there than the result without the denoiser
 
 Signal = Float[Tensor, "*grid channels"]
 Filter = Callable[[Tensor, float], Tensor]  # a signal with noise of a standard deviation to its estimate
@@ -56,10 +55,10 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
     noisier, target, more = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
     first = without(noisier, more)
-    error, second = ((f - target).double() for f in (first, by_denoiser(prior, noisier, first, more, one)))
-    weight = least_squares_share(error, second)
-    gain = error.square() - (error + weight * (second - error)).square()
-    if weight < LEAST or not float(gain.mean()) > SURE * float(gain.std()) / math.sqrt(gain.numel() / part.shape[-1]):
+    error, second = ((f - target).double().flatten() for f in (first, by_denoiser(prior, noisier, first, more, one)))
+    weight = sure_share(error, second, part.shape[-1])
+    if weight < LEAST:
         return Weighed(0.0, 1.0)
-    before = max(float(error.square().mean()) - level**2 * (1 + ADDED**-2), float(gain.mean()))
-    return Weighed(weight, 1 - float(gain.mean()) / before)
+    gain = float(squared_gains(error, second, weight).mean())
+    before = max(float(error.square().mean()) - level**2 * (1 + ADDED**-2), gain)
+    return Weighed(weight, 1 - gain / before)

@@ -8,9 +8,9 @@ from torch import Tensor
 from coordnet.encodings import FourierEncoding
 from coordnet.priors.denoiser.admm import falling
 from coordnet.priors.denoiser.data_terms import Nearest, cell_means
-from coordnet.priors.denoiser.plan import least_squares_weight
 from coordnet.priors.denoiser.refined import RefinedPlan, Signal
 from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
 FIRST, LAST, STEPS = 0.1, 0.02, 12  # the first and the last standard deviation, relative to the range, and their number

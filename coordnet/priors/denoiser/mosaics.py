@@ -8,9 +8,9 @@ from coordnet.encodings import FourierEncoding
 from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.admm import falling
 from coordnet.priors.denoiser.data_terms import Nearest, entries
-from coordnet.priors.denoiser.plan import least_squares_weight
 from coordnet.priors.denoiser.refined import RefinedPlan, Signal
 from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.sampling.grids import MaskedLattice
 
 WEIGHED = 2**15  # pixels of the middle of a picture whose mosaic of another phase gives the weight

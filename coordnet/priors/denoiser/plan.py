@@ -14,7 +14,6 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import DenoiserReport
-from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
@@ -23,8 +22,9 @@ from coordnet.priors.denoiser.data_terms import entries
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.priors.local import Local
-from coordnet.priors.local.weights import HOPE, MIN_IMPROVEMENT
+from coordnet.priors.local.weights import HOPE
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
@@ -81,7 +81,7 @@ class DenoiserPlan(Plan):
         scale, error = Scale.of(held_out.values[held_out.shown.expand_as(held_out.values)]), _hidden_error(before)
         with tqdm(total=2 * STEPS, desc="denoising", disable=not self.progress, leave=None) as bar:
             second = self._filled(held_out.estimate, held_out.values, held_out.shown, scale, error, bar)
-            weight = hidden_weight(held_out, second)
+            weight = least_squares_weight(held_out.errors(held_out.estimate), held_out.errors(second))
             if not weight:
                 return before
             f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
@@ -122,28 +122,6 @@ class DenoiserPlan(Plan):
         nearest = entries(scale.into(values), known, self.prior.noise / scale.span)
         steps = falling(FIRST * level, LAST * level, STEPS)
         return scale.back(plug_and_play(scale.into(start), steps, clean, nearest))
-
-
-def hidden_weight(held_out: HeldOut, second: Signal) -> float:
-    """Return the weight in [0, 1] of a second estimate against the one that was held out, of least hidden error.
-
-    It is 0 where that lowers the squared error by less than ``MIN_IMPROVEMENT`` of it.
-    """
-    return least_squares_weight(held_out.errors(held_out.estimate), held_out.errors(second))
-
-
-def least_squares_share(error: Tensor, second: Tensor) -> float:
-    """Return the α in [0, 1] of least |e + α (second - e)|²."""
-    step = second - error
-    energy = float(step.square().sum())
-    return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
-
-
-def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"]) -> float:
-    """Return the α in [0, 1] of least |e + α (second - e)|², or 0 where that is hardly less than |e|²."""
-    alpha = least_squares_share(error, second)
-    after = float((error + alpha * (second - error)).square().sum())
-    return alpha if after <= (1 - MIN_IMPROVEMENT) * float(error.square().sum()) else 0.0
 
 
 def _hidden_error(judged: Judged) -> float:

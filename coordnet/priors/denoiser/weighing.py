@@ -1,0 +1,39 @@
+"""The weight of a second estimate against a first, by the errors of both where the truth is known."""
+
+import math
+
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.priors.local.weights import MIN_IMPROVEMENT
+
+SURE = 2.0  # standard errors by which the weighted mean must be better than the first estimate where there is noise
+
+
+def least_squares_share(error: Tensor, second: Tensor) -> float:
+    """Return the α in [0, 1] of least |e + α (second - e)|²."""
+    step = second - error
+    energy = float(step.square().sum())
+    return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
+
+
+def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"]) -> float:
+    """Return the α in [0, 1] of least |e + α (second - e)|², or 0 where that is hardly less than |e|²."""
+    alpha = least_squares_share(error, second)
+    after = float((error + alpha * (second - error)).square().sum())
+    return alpha if after <= (1 - MIN_IMPROVEMENT) * float(error.square().sum()) else 0.0
+
+
+def sure_share(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int) -> float:
+    """Return ``least_squares_share``, or 0 unless the mean of its gains is ``SURE`` standard errors above 0.
+
+    The errors are differences from values with noise; those of the channels of a value are alike.
+    """
+    share = least_squares_share(error, second)
+    gains = squared_gains(error, second, share)
+    return share if float(gains.mean()) > SURE * float(gains.std()) * math.sqrt(channels / gains.numel()) else 0.0
+
+
+def squared_gains(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> Float[Tensor, " n"]:
+    """Return by how much each squared error falls with a share of the second estimate."""
+    return error.square() - (error + share * (second - error)).square()
