@@ -9,6 +9,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.denoiser.areas import DenoisedAreaPlan
+from coordnet.priors.denoiser.measured_pictures import DenoisedMeasurementPlan
 from coordnet.priors.denoiser.mosaics import DenoisedMosaicPlan
 from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import DenoiserParameters
@@ -71,18 +72,21 @@ class Denoiser(DenoiserParameters, Prior):
         return cls(network, **options)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan for means over cells, mosaics, or other gaps.
+        """Return the plan for measurements, means over cells, mosaics, or other gaps.
 
         A ``ValueError`` is raised if the encoding is not Fourier's, or the samples are not on the lattice of a picture,
-        a clip or a volume.
+        a clip or a volume, nor measurements of one.
         """
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for a denoiser", type(encoding).__name__)
-        if not (geometry.is_nodal or geometry.has_cells) or len(geometry.grid) not in (2, 3):
+        suits = geometry.is_nodal or geometry.has_cells or geometry.operator
+        if not suits or len(geometry.grid) not in (2, 3):
             expected = "samples on the lattice of a picture, a clip or a volume for a denoiser"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
         kind: Any = DenoiserPlan
-        if geometry.has_cells:
+        if geometry.operator:
+            kind = DenoisedMeasurementPlan
+        elif geometry.has_cells:
             kind = DenoisedAreaPlan
         elif _is_mosaic(geometry):
             kind = DenoisedMosaicPlan

@@ -49,6 +49,10 @@ class RefinedPlan(Plan):
     def nearest(self, values: Tensor, scale: Scale) -> Nearest:
         """Return the data term of values, in units of a scale."""
 
+    def after(self, fitted: Fitted) -> "RefinedPlan":
+        """Return the plan with what the pilot's fit learned; by default the plan itself."""
+        return self
+
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own weight."""
         return solve_each(self._solve, values)
@@ -57,9 +61,10 @@ class RefinedPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
         f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
-        if not (weight := self.weight(values[0], f)):
+        plan = self.after(fitted)
+        if not (weight := plan.weight(values[0], f)):
             return replace(fitted, report=replace(fitted.report, prior=repr(self.pilot)))
-        f = f + weight * (self.refined(f, values[0]) - f)
+        f = f + weight * (plan.refined(f, values[0]) - f)
         report = DenoiserReport.of(fitted.report, self.prior.label, weight, fitted.report.hold_out_psnr)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned)
 

@@ -5,9 +5,12 @@ import math
 import pytest
 import torch
 
+import coordnet as cn
+from coordnet.priors.denoiser import data_terms
 from coordnet.priors.denoiser.admm import falling, plug_and_play
-from coordnet.priors.denoiser.data_terms import cell_means, entries
+from coordnet.priors.denoiser.data_terms import cell_means, entries, measured
 from coordnet.priors.denoiser.pictures import turned, turned_back
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.grids import CellMeans
 
 SIDE, STEPS = 8, 3000
@@ -35,9 +38,9 @@ def gaussian(spectrum):
     return clean
 
 
-def limit(spectrum, nearest, s=1.0):
+def limit(spectrum, nearest, s=1.0, steps=STEPS):
     start = torch.zeros(1, SIDE, SIDE, dtype=torch.float64)
-    return plug_and_play(start, [s] * STEPS, gaussian(spectrum), nearest)
+    return plug_and_play(start, [s] * steps, gaussian(spectrum), nearest)
 
 
 def conditional(spectrum, matrix, y, noise):
@@ -64,6 +67,18 @@ def test_means_over_cells_give_the_conditional_mean(spectrum, noise, generator):
     matrix = means(unit).flatten(1).T
     found = limit(spectrum, cell_means(values, (2, 2), noise))
     expected = conditional(spectrum, matrix, values.flatten(), noise)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+def test_measurements_with_weights_give_the_conditional_mean(spectrum, monkeypatch, generator):
+    monkeypatch.setattr(data_terms, "TOLERANCE", 1e-5)
+    blur = cn.operators.Blur(torch.tensor([[0.1, 0.2, 0.1], [0.2, 0.4, 0.0], [0.0, 0.1, 0.1]]).double(), (SIDE, SIDE))
+    seen = torch.rand(1, 1, SIDE, SIDE, generator=generator) < 0.8
+    values = torch.randn(1, SIDE, SIDE, generator=generator, dtype=torch.float64)
+    unit = torch.eye(SIDE * SIDE, dtype=torch.float64).reshape(-1, SIDE, SIDE)
+    matrix = blur(unit).flatten(1).T[seen.flatten()]
+    found = limit(spectrum, measured(values, ForwardModel(blur, seen.double(), is_general=True), 0.3), steps=150)
+    expected = conditional(spectrum, matrix, values[seen[0]], 0.3)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 

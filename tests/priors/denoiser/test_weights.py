@@ -5,12 +5,13 @@ import torch
 from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
-from coordnet.priors.denoiser.plan import least_squares_weight
+from coordnet.priors.denoiser.weighing import least_squares_weight
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
 SIDE = 40
 TRUTH = synthetic_photograph(SIDE, SIDE)
+BLUR = cn.operators.Blur(torch.full((5, 5), 1 / 25), (SIDE, SIDE))
 KNOWN = torch.rand(SIDE, SIDE, generator=torch.Generator().manual_seed(0)) < 0.4
 
 
@@ -26,14 +27,18 @@ def constant(x, sigma):
     return torch.full_like(x, 0.5)
 
 
+def symmetric(picture):
+    """Return a square picture, turned and mirrored in all ways."""
+    return [t for k in range(4) for t in (picture.rot90(k), picture.rot90(k).flip(1))]
+
+
 def oracle(truth):
     """The denoiser that knows the picture, whichever way it is turned, in the range of its known values."""
     known = truth[KNOWN]
     low, high = known.min(), known.max()
 
     def clean(x, sigma):
-        turned = [t for k in range(4) for t in (truth.rot90(k), truth.rot90(k).flip(1))]
-        targets = [(t.movedim(-1, 0) - low) / (high - low) for t in turned if t.shape[:2] == x.shape[2:]]
+        targets = [(t.movedim(-1, 0) - low) / (high - low) for t in symmetric(truth)]
         return min(targets, key=lambda t: float((t - x[0]).square().mean())).unsqueeze(0)
 
     return clean
@@ -72,6 +77,35 @@ def test_the_other_functions_are_as_without_it_too(f, name, generator):
     ours, weighed = work(given), work(given, prior=cn.Denoiser(f))
     assert torch.equal(weighed.signal, ours.signal)
     assert weighed.report["prior"] == ours.report["prior"] and "denoiser" not in str(weighed.fit.report.prior)
+
+
+@pytest.fixture(scope="module")
+def blurred():
+    """A blurred picture with noise, and our fit."""
+    values = cn.Measurements.of(BLUR, TRUTH, sigma=0.01, generator=torch.Generator().manual_seed(1)).values
+    return cn.Measurements(BLUR, values), cn.fit(cn.Measurements(BLUR, values))
+
+
+@UNSUITED
+def test_measurements_are_fitted_as_without_a_denoiser_that_does_not_suit(f, blurred):
+    samples, ours = blurred
+    found = cn.fit(samples, prior=cn.Denoiser(f))
+    assert torch.equal(found.render(), ours.render())
+    assert "denoiser" not in str(found.report.prior)
+
+
+def test_measurements_take_the_weight_that_suits_hidden_ones(blurred):
+    samples, ours = blurred
+
+    def clean(x, sigma):  # in any range
+        mean, targets = x.mean((2, 3), keepdim=True), [t.movedim(-1, 0) for t in symmetric(TRUTH)]
+        parts = [t - t.mean((1, 2), keepdim=True) for t in targets]
+        estimates = [mean + (x * t).sum() / t.square().sum() * t for t in parts]
+        return min(estimates, key=lambda t: float((t - x).square().mean()))
+
+    found = cn.fit(samples, prior=cn.Denoiser(clean))
+    assert found.report.denoiser == "clean" and found.report.weight > 0.8
+    assert cn.psnr(found.render(), TRUTH) > cn.psnr(ours.render(), TRUTH) + 5
 
 
 def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
@@ -127,7 +161,7 @@ def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimat
     truth = synthetic_photograph(64, 64)
 
     def clean(x, sigma):
-        targets = [t.movedim(-1, 0) for k in range(4) for t in (truth.rot90(k), truth.rot90(k).flip(1))]
+        targets = [t.movedim(-1, 0) for t in symmetric(truth)]
         return min(targets, key=lambda t: float((t - x[0]).square().mean())).unsqueeze(0)
 
     noisy = truth + 0.1 * torch.randn(truth.shape, generator=generator)
