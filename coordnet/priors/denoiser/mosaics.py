@@ -1,7 +1,7 @@
 """Mosaics with a denoiser: plug-and-play from the pilot's estimate, weighed on a mosaic of another phase."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
@@ -19,11 +19,13 @@ WEIGHED = 2**15  # pixels of the middle of a picture whose mosaic of another pha
 class DenoisedMosaicPlan(RefinedPlan):
     """Fill the colors that a mosaic lacks by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
 
-    The pilot's estimate stands for the truth: the weight is that which suits its mosaic with the pattern moved by one
-    pixel along both axes. A mean of both estimates would stand for what a denoiser that does not suit made of it.
+    An estimate stands for the truth: the weight is that which suits its mosaic with the pattern moved by one pixel
+    along both axes. The pilot's estimate decides whether there is any. How much, the mean of the pilot's and the
+    refined one says, since the pilot's own gives half of what suits; alone, the mean would stand for what a denoiser
+    that does not suit made of it.
     """
 
-    sigmas = falling(0.02, 0.004, 8)
+    sigmas = falling(0.04, 0.006, 12)
 
     def nearest(self, values: Signal, scale: Scale) -> Nearest:
         """Return the data term of a mosaic, in units of a scale."""
@@ -36,12 +38,20 @@ class DenoisedMosaicPlan(RefinedPlan):
     def weight(self, values: Float[Tensor, "channels height width"], estimate: Signal) -> float:
         """Return the weight that suits a mosaic of another phase."""
         part = (..., *middle(tuple(values.shape[1:]), WEIGHED))
-        truth = estimate[part]
-        moved = self._known.roll((1, 1), (1, 2))[part]
-        geometry = MaskedLattice(tuple(truth.shape[1:]), weights=moved.movedim(0, -1).to(truth))
+        first, other = estimate[part], self._on(self._known.roll((1, 1), (1, 2))[part])
+        if not other.weight_for(first):
+            return 0.0
+        return other.weight_for((first + self._on(self._known[part]).refined(first, values[part])) / 2)
+
+    def _on(self, known: Bool[Tensor, "channels height width"]) -> "DenoisedMosaicPlan":
+        """Return the plan for another mosaic."""
+        geometry = MaskedLattice(tuple(known.shape[1:]), weights=known.movedim(0, -1).to(self.dtype))
         options = {"dtype": self.dtype, "device": self.device}
-        plan = type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
-        mosaic = torch.where(moved, truth, 0.0)
-        pilot = plan.start.fit(mosaic.movedim(0, -1)).render(alignment="sample").movedim(-1, 0)
-        error, second = (f[~moved].double() for f in (pilot - truth, plan.refined(pilot, mosaic) - truth))
-        return least_squares_weight(error, second)
+        return type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
+
+    def weight_for(self, truth: Signal) -> float:
+        """Return the weight that suits the mosaic of a picture that is known."""
+        mosaic = torch.where(self._known, truth, 0.0)
+        pilot = self.start.fit(mosaic.movedim(0, -1)).render(alignment="sample").movedim(-1, 0)
+        both = (pilot - truth, self.refined(pilot, mosaic) - truth)
+        return least_squares_weight(*(f[~self._known].double() for f in both))

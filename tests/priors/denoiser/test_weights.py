@@ -44,6 +44,14 @@ def oracle(truth):
     return clean
 
 
+def known_in_any_range(x, sigma):
+    """The denoiser that knows the picture but for its range and the means of its channels."""
+    mean, targets = x.mean((2, 3), keepdim=True), [t.movedim(-1, 0) for t in symmetric(TRUTH)]
+    parts = [t - t.mean((1, 2), keepdim=True) for t in targets]
+    estimates = [mean + (x * t).sum() / t.square().sum() * t for t in parts]
+    return min(estimates, key=lambda t: float((t - x).square().mean()))
+
+
 UNSUITED = pytest.mark.parametrize("f", [identity, blur, constant], ids=lambda f: f.__name__)
 
 
@@ -96,16 +104,25 @@ def test_measurements_are_fitted_as_without_a_denoiser_that_does_not_suit(f, blu
 
 def test_measurements_take_the_weight_that_suits_hidden_ones(blurred):
     samples, ours = blurred
-
-    def clean(x, sigma):  # in any range
-        mean, targets = x.mean((2, 3), keepdim=True), [t.movedim(-1, 0) for t in symmetric(TRUTH)]
-        parts = [t - t.mean((1, 2), keepdim=True) for t in targets]
-        estimates = [mean + (x * t).sum() / t.square().sum() * t for t in parts]
-        return min(estimates, key=lambda t: float((t - x).square().mean()))
-
-    found = cn.fit(samples, prior=cn.Denoiser(clean))
-    assert found.report.denoiser == "clean" and found.report.weight > 0.8
+    found = cn.fit(samples, prior=cn.Denoiser(known_in_any_range))
+    assert found.report.denoiser == "known_in_any_range" and found.report.weight > 0.8
     assert cn.psnr(found.render(), TRUTH) > cn.psnr(ours.render(), TRUTH) + 5
+
+
+def test_a_mosaic_of_the_mean_of_both_estimates_gives_the_weight(monkeypatch):
+    known = torch.zeros(SIDE, SIDE, 3)
+    known[::2, ::2, 0] = known[::2, 1::2, 1] = known[1::2, ::2, 1] = known[1::2, 1::2, 2] = 1
+    geometry, truth = cn.MaskedLattice((SIDE, SIDE), weights=known), TRUTH.movedim(-1, 0)
+    plan = cn.Denoiser(known_in_any_range).plan(cn.FourierEncoding.like(geometry), geometry)
+    assert plan.weight_for(truth) > 0.9
+    truths, estimate = [], 0.9 * truth
+    monkeypatch.setattr(type(plan), "weight_for", lambda _, f: truths.append(f) or 0.3 * len(truths))
+    mosaic = torch.where(known.movedim(-1, 0) > 0, truth, 0.0)
+    assert plan.weight(mosaic, estimate) == 0.6
+    assert torch.equal(truths[0], estimate)
+    torch.testing.assert_close(truths[1], (estimate + plan.refined(estimate, mosaic)) / 2)
+    monkeypatch.setattr(type(plan), "weight_for", lambda _, f: 0.0)
+    assert plan.weight(mosaic, estimate) == 0
 
 
 def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
