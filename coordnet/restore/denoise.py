@@ -210,8 +210,9 @@ def _model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> Nois
     if isinstance(noise, NoiseModel):
         if sigma is not None:
             raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
-        if noise.spectrum is not None and noise.spectrum.shape != (*2 * signal.shape[-1:], *noise.spectrum.shape[2:]):
-            expected = f"a spectrum of {signal.shape[-1]} channels"
+        channels, axes = signal.shape[-1], signal.ndim - 1
+        if noise.spectrum is not None and (len(noise.spectrum), noise.spectrum.ndim - 2) != (channels, axes):
+            expected = f"a spectrum of {channels} channels, with {axes} axes"
             raise _checks.wrong("noise", expected, f"one of shape {tuple(noise.spectrum.shape)}")
         return noise
     kind = _checks.choice("noise", noise, KINDS)

@@ -111,22 +111,30 @@ class NoiseModel:
 
     def on_grid(self, grid: tuple[int, ...]) -> Float[Tensor, "channels channels *grid"]:
         """Return the spectrum at the frequencies of a grid: the transform of the autocovariance within the window."""
-        padded = self.autocovariance.new_zeros(*self.autocovariance.shape[:2], *grid)
-        kept = [(min(n, m) - 1) // 2 for n, m in zip(grid, self.autocovariance.shape[2:], strict=True)]
-        lags = torch.meshgrid(*(torch.arange(-k, k + 1) for k in kept), indexing="ij")
-        at = (slice(None), slice(None), *lags)
-        padded[at] = self.autocovariance[at]
-        return torch.fft.fftn(padded, dim=tuple(range(2, padded.ndim))).real
+        lags = self._at_lags(grid)
+        return torch.fft.fftn(lags, dim=tuple(range(2, lags.ndim))).real
 
     def covariance(self, patch: tuple[int, ...]) -> Float[Tensor, "size size"]:
-        """Return the covariance of a patch's entries, channel after channel: Toeplitz blocks of ``autocovariance``."""
+        """Return the covariance of a patch's entries, channel after channel: Toeplitz blocks of ``autocovariance``.
+
+        Entries that lie further apart than the window reaches are uncorrelated.
+        """
         grids = torch.meshgrid(*(torch.arange(n) for n in patch), indexing="ij")
         places = torch.stack(grids).flatten(1)
         lags = (places.unsqueeze(2) - places.unsqueeze(1)).unbind(0)
-        blocks = self.autocovariance[(slice(None), slice(None), *lags)]
+        blocks = self._at_lags(tuple(2 * n for n in patch))[(slice(None), slice(None), *lags)]
         size = blocks.shape[0] * math.prod(patch)
         full = blocks.permute(0, 2, 1, 3).reshape(size, size)
         return (full + full.mT) / 2
+
+    def _at_lags(self, grid: tuple[int, ...]) -> Float[Tensor, "channels channels *grid"]:
+        """Return the autocovariance at the lags of a grid that goes around, 0 at those beyond the window."""
+        lagged = self.autocovariance.new_zeros(*self.autocovariance.shape[:2], *grid)
+        kept = [(min(n, m) - 1) // 2 for n, m in zip(grid, self.autocovariance.shape[2:], strict=True)]
+        lags = torch.meshgrid(*(torch.arange(-k, k + 1) for k in kept), indexing="ij")
+        at = (slice(None), slice(None), *lags)
+        lagged[at] = self.autocovariance[at]
+        return lagged
 
     def roots(self, patch: tuple[int, ...]) -> tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]:
         """Return the symmetric root of a patch's covariance and the root's inverse, of eigenvalues that are no less.

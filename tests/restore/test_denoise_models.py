@@ -66,6 +66,7 @@ def test_the_moments_of_clipped_camera_noise_are_those_of_draws():
         ({"noise": "camera", "sigma": 0.1}, "sigma"),
         ({"noise": cn.NoiseModel(floor=0.1), "sigma": 0.1}, "sigma"),
         ({"noise": cn.NoiseModel(gaussian_spectrum(1, 2), floor=0.1)}, "noise"),
+        ({"noise": cn.NoiseModel(gaussian_spectrum(1, 3)[..., 0], floor=0.1)}, "noise"),
         ({"noise": cn.NoiseModel(gaussian_spectrum(1, 3), floor=0.1), "prior": "smoothness"}, "prior"),
     ],
 )

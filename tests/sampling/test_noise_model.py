@@ -30,6 +30,16 @@ def test_filtered_noise_has_the_closed_covariance():
     torch.testing.assert_close(covariance, expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("window", [5, 8])
+def test_a_patch_may_be_larger_than_the_window(window):
+    """Means over 2×2 pixels of white noise have the autocovariance (1 - |r|/2)₊ along each axis, times a constant."""
+    power = torch.cos(math.pi * torch.fft.fftfreq(window, dtype=torch.float64)).square()
+    model = cn.NoiseModel(power.outer(power)[None, None], floor=1.0)
+    lag = (torch.arange(8).unsqueeze(1) - torch.arange(8)).abs()
+    expected = (1 - lag / 2).clamp(min=0).double()
+    torch.testing.assert_close(model.covariance((8, 8)), torch.kron(expected, expected), atol=1e-9, rtol=0)
+
+
 def test_the_covariance_of_a_patch_is_that_of_draws(generator):
     cross = torch.tensor([[1.0, 0.6], [0.6, 2.0]], dtype=torch.float64)
     model = cn.NoiseModel(cross[:, :, None, None] * gaussian_spectrum(0.7), floor=1.0)
