@@ -38,9 +38,9 @@ from .priors.plates import ThinPlate as ThinPlate
 from .priors.smoothness import Smoothness as Smoothness
 from .priors.spline import Spline as Spline
 from .priors.stack import Stack as Stack
+from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.fill import fill as fill
-from .restore.inpaint import demosaic as demosaic
 from .restore.inpaint import inpaint as inpaint
 from .restore.noise_estimate import estimate_noise as estimate_noise
 from .restore.regrid import regrid as regrid

@@ -33,8 +33,8 @@ from coordnet.plots.noise import noise_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
 from coordnet.priors.local.areas import DEGREE
+from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
-from coordnet.restore.inpaint import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.restored import Restored, Tiles
 from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows

@@ -1,8 +1,7 @@
-"""Inpainting: the unknown part of a signal, or the colors that a mosaic lacks, by a prior that learns from the rest."""
+"""Inpainting: the unknown part of a signal, by a prior that learns from the rest."""
 
 import math
 import warnings
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +17,11 @@ from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.gaps import are_wide
 from coordnet.priors.base import Prior
-from coordnet.priors.local import Local
 from coordnet.priors.registry import REQUIRED, as_prior
-from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, fit_large
 from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
 from coordnet.sampling.forward import are_clustered
-from coordnet.sampling.patterns import Bayer, Pattern, sample
+from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples, check_weights
 
 # Photographs with a random share of 2 to 25 % known reach 30.0 + 5.2 log10(share) dB of PSNR in the mean. Holes are
@@ -128,51 +125,6 @@ def inpaint(
     made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
-
-
-def demosaic(
-    raw: Array,
-    pattern: str = "RGGB",
-    sigma: float | None = None,
-    *,
-    prior: Prior | Literal["auto"] = "auto",
-    seed: int | None = None,
-    progress: bool = False,
-) -> Restored:
-    """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
-
-    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly.
-
-    Parameters
-    ----------
-    raw : NumPy array or tensor, (height, width) or (height, width, 1)
-        The mosaic, at least 2 by 2 pixels. Integers of 8 and 16 bits are scaled to [0, 1].
-    pattern : str
-        The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
-    sigma : float, optional
-        Standard deviation of white noise on the mosaic, of integers after they are scaled; none if not given.
-    prior, seed
-        Those of ``inpaint``. Noise needs a prior that takes it, as the local one does, which "auto" then is.
-
-    Raises
-    ------
-    ValueError
-        If the mosaic has more than one channel or less than two rows or columns, there is no such pattern, sigma is
-        negative or above the mosaic's own standard deviation, or the prior takes no noise.
-    """
-    bayer = Bayer(str(pattern).upper())
-    mosaic, kind = as_signal(raw, "raw", dimensions=2)
-    height, width, channels = mosaic.shape
-    if channels != 1:
-        raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
-    if min(height, width) < 2:
-        raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
-    if sigma:
-        refuse_more_than(mosaic, _checks.nonnegative("sigma", sigma))
-        prior = Local(noise=sigma) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(sigma)
-    made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
-    report = {"pattern": bayer.pattern, **({"sigma": sigma} if sigma else {}), **made.report}
-    return replace(made, signal=kind.restore(made.signal), report=report)
 
 
 def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:
