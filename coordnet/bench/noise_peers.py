@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter, median_filter
+from skimage.restoration import denoise_tv_chambolle
 from torch import Tensor
 
 from coordnet.bench.experiment import Case
 
 NLM_STRENGTHS = (3, 5, 7, 10, 14, 20)  # filter strengths of OpenCV's non-local means, in 8-bit values
+TV_WEIGHTS = (0.01, 0.02, 0.03, 0.05, 0.08)  # weights of total variation
 SIGMAS = (0.02, 0.035, 0.05, 0.08)  # standard deviations that CBM3D is given
 FLOOR, SIGMA = 0.0004, 0.1  # variance of a camera's noise at 0, and deviation of colored noise
 QUADRATURE = 41  # nodes of the quadrature over the noise
@@ -38,6 +40,11 @@ def non_local_means(case: Case) -> Tensor:
 def median(case: Case) -> Tensor:
     """Take medians of 3×3 pixels."""
     return _like(case, median_filter(_array(case), size=(3, 3, 1)))
+
+
+def best_total_variation(case: Case) -> Tensor:
+    """Denoise by scikit-image's ``denoise_tv_chambolle`` with the best weight, chosen with hindsight."""
+    return case.best(_like(case, denoise_tv_chambolle(_array(case), weight, channel_axis=-1)) for weight in TV_WEIGHTS)
 
 
 def best_block_matching(case: Case) -> Tensor:

@@ -1,9 +1,11 @@
 """Noise as cameras, scanners and JPEG make it, and the methods that remove it, for ``bench quality --only noises``."""
 
 import io
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from coordnet.bench.peers import malvar, unchanged
 from coordnet.comparison.stopwatch import timed
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Samples, sample
+from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer
 
 GAINS = (0.005, 0.02)  # variance of a camera's noise per unit of the signal
@@ -24,6 +27,7 @@ FLOOR = 0.0004  # variance of its noise at 0
 PHOTON = 0.01  # signal of one photon in a mosaic
 SIGMA_BEFORE_JPEG, SIGMA_COLORED = 0.05, 0.1  # standard deviations; the latter after filtering
 SHARE_LOST = 0.05  # share of the pixels that are black or white
+QUALITIES = (10, 20, 40)  # qualities of JPEG files without other noise
 
 Degrade = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
@@ -35,14 +39,24 @@ def rounded(picture: np.ndarray) -> np.ndarray:
 
 def jpeg(picture: np.ndarray, quality: int) -> np.ndarray:
     """Compress a picture as Pillow does, with colors at half the resolution, and decode it."""
+    return np.asarray(Image.open(io.BytesIO(jpeg_file(picture, quality)))) / 255
+
+
+def jpeg_file(picture: np.ndarray, quality: int) -> bytes:
+    """Return the file of a picture as JPEG."""
     file = io.BytesIO()
     Image.fromarray(np.uint8(255 * rounded(picture) + 0.5)).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file)) / 255
+    return file.getvalue()
 
 
 def compressed(picture: np.ndarray, generator: np.random.Generator, quality: int) -> np.ndarray:
     """Add white noise, then compress as JPEG."""
     return jpeg(picture + SIGMA_BEFORE_JPEG * generator.standard_normal(picture.shape), quality)
+
+
+def decoded(picture: np.ndarray, generator: np.random.Generator, quality: int) -> np.ndarray:
+    """Compress a picture without noise as JPEG."""
+    return jpeg(picture, quality)
 
 
 def colored(picture: np.ndarray, generator: np.random.Generator, width: float) -> np.ndarray:
@@ -103,6 +117,23 @@ class Cleaned(Estimator):
         return Outcome(made.signal, seconds, notes={n: made.report[n] for n in ("sigma", "noise", "expected_psnr")})
 
 
+@dataclass(frozen=True)
+class Unrounded(Estimator):
+    """The result of ``denoise`` for the decoded picture of a JPEG file, and the intervals of its coefficients."""
+
+    quality: int
+    package = "jpeglib"
+
+    def __call__(self, case: Case) -> Outcome:
+        """Remove the noise of the rounding."""
+        assert case.truth is not None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "picture.jpg"
+            path.write_bytes(jpeg_file(case.truth.double().numpy(), self.quality))
+            made, seconds = timed(lambda: denoise(case.samples.values, noise=JpegIntervals.read(path)))
+        return Outcome(made.signal, seconds, notes={"sigma": made.report["sigma"]})
+
+
 def blocks() -> Mapping[Task, Sequence[Method]]:
     """Return the tasks with their methods: peers first, and what denoise does with white noise alone."""
     ours = Method("denoise", Cleaned()), Method("denoise, white", Cleaned("white"))
@@ -129,4 +160,8 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
             name = f"variance {FLOOR} + {gain} x{', 8 bits' * clipped}"
             add(name, partial(camera, gain=gain, clipped=clipped), (told,))
     add("salt and pepper, 5 %", salted, (baseline("median of 3×3", noise_peers.median),))
+    for quality in QUALITIES:
+        task = Noisy(f"JPEG {quality}", "full", measure="clean", degrade=partial(decoded, quality=quality))
+        smooth = baseline("total variation, best of 5", noise_peers.best_total_variation)
+        found[task] = (smooth, nothing, Method("denoise, noise jpeg", Unrounded(quality)))
     return found

@@ -181,7 +181,7 @@ EXPERIMENTS = (
             Method("local", estimators.Denoised(prior="local")),
         ),
     ),
-    parts("noises", noises.blocks(), Finder(sizes=(256,))),
+    parts("noises", noises.blocks(), Finder(sizes=(128,))),
     part(
         "upscale",
         [
