@@ -202,6 +202,14 @@ def upscale(
             "or the value at its center, as of pictures that were decimated.",
         ),
     ] = "area",
+    noise: Annotated[
+        str,
+        Option(
+            metavar="[white|auto|colored|camera|jpeg]",
+            help="White noise is smoothed away while a picture is enlarged; noise of another kind, and that which auto "
+            "finds, is removed before, as the command denoise does.",
+        ),
+    ] = "white",
     prior: Annotated[
         str,
         Option(
@@ -221,7 +229,7 @@ def upscale(
     """
     from coordnet.cli import restore
 
-    restore.upscale(signals, factor, samples, prior, denoiser, common)
+    restore.upscale(signals, factor, samples, noise, prior, denoiser, common)
 
 
 @command
@@ -269,14 +277,22 @@ def demosaic(
         float | None,
         Option(parser=number, help="Standard deviation of the mosaic's noise, to remove it; no noise if not given."),
     ] = None,
+    noise: Annotated[
+        str,
+        Option(
+            metavar="[none|camera]",
+            help="The noise of the mosaic: none but that of --sigma, or one that is estimated, whose variance depends "
+            "on the signal.",
+        ),
+    ] = "none",
     prior: options.Prior = "auto",
     denoiser: options.Denoiser = None,
     common: options.Batch,
 ) -> None:
-    """Turn a Bayer mosaic into a color picture; without --sigma, the color that each pixel measured stays the same."""
+    """Turn a Bayer mosaic into a color picture; without noise, the color that each pixel measured stays the same."""
     from coordnet.cli import restore
 
-    restore.demosaic(signals, pattern, sigma, prior, denoiser, common)
+    restore.demosaic(signals, pattern, sigma, noise, prior, denoiser, common)
 
 
 @command

@@ -58,7 +58,7 @@ EXAMPLES = {
     ),
     "demosaic": (
         "coordnet demosaic raw.tif --pattern RGGB -o color.tiff",
-        "coordnet demosaic raw.png --sigma 0.02 --out color",
+        "coordnet demosaic raw.png --noise camera --out color",
         "coordnet demosaic raws/ --pattern BGGR --out color --workers 4",
     ),
     "bench gpu": (

@@ -38,7 +38,7 @@ from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.restored import Restored, Tiles
 from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows
-from coordnet.restore.upscale import PIXEL_KINDS, UPSCALE_PRIORS, PixelKind, enlarged, nearest
+from coordnet.restore.upscale import PIXEL_KINDS, UPSCALE_PRIORS, WHITE, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
@@ -122,23 +122,26 @@ def _mask_of(signal: str, mask: Path | None) -> list[Path]:
 
 
 def demosaic(
-    signals: list[str], pattern: str, sigma: float | None, prior: str, denoiser: str | None, common: Batch
+    signals: list[str], pattern: str, sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
 ) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    work = partial(_demosaic, bayer=Bayer(pattern.upper()), sigma=sigma, prior=_prior(prior, denoiser))
+    options = {"sigma": sigma, "noise": noise, "prior": _prior(prior, denoiser)}
+    work = partial(_demosaic, bayer=Bayer(pattern.upper()), **options)
     each("demosaic", partial(_restored, "demosaic", work, kinds=("image",)), signals, common)
 
 
 def _demosaic(
-    _: str, media: Media, values: Tensor, common: Common, bayer: Bayer, sigma: float | None, prior: Any
+    _: str, media: Media, values: Tensor, common: Common, bayer: Bayer, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
-    made = demosaiced(values, bayer.pattern, sigma, prior=prior, seed=common.seed, progress=common.progress)
+    options = {"noise": noise, "prior": prior, "seed": common.seed, "progress": common.progress}
+    made = demosaiced(values, bayer.pattern, sigma, **options)
     return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     how, sigma, expected = _learned(made), made.report.get("sigma"), made.expected_psnr
     how = how if sigma is None else f", noise of standard deviation {sigma:.4g} (given)"
+    how = how if made.noise is None else f", {made.noise} (estimated)"
     chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
     scored = _scored(made) if made.std is None else f"expected PSNR {report.decibels(expected)}"
     part = Tiles(tuple(signal.shape[:-1])).middle
@@ -187,9 +190,8 @@ def denoise(
 def _denoise(
     signal: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
-    asked = JpegIntervals.read(signal) if noise == "jpeg" else noise
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
-    made = denoised(values, sigma, noise=asked, prior=prior, progress=common.progress, **options)
+    made = denoised(values, sigma, noise=_noise(noise, signal), prior=prior, progress=common.progress, **options)
     found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
     how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
     words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
@@ -205,25 +207,35 @@ def _denoise(
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 
-def upscale(signals: list[str], factor: float, samples: str, prior: str, denoiser: str | None, common: Batch) -> None:
+def _noise(name: str, signal: str) -> JpegIntervals | str:
+    """Return the noise of a name; that of JPEG is read from the file of the signal."""
+    return JpegIntervals.read(signal) if name == "jpeg" else name
+
+
+def upscale(
+    signals: list[str], factor: float, samples: str, noise: str, prior: str, denoiser: str | None, common: Batch
+) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     budget = common.memory_bytes or min(available_memory() // (2 * common.workers), UPSCALE_MEMORY)
     kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
     _checks.choice("prior", prior, UPSCALE_PRIORS)
     chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
-    each("upscale", partial(_upscale, factor=factor, kind=kind, prior=chosen, budget=budget), signals, common)
+    options = {"samples": kind, "noise": noise, "prior": chosen}
+    each("upscale", partial(_upscale, factor=factor, options=options, budget=budget), signals, common)
 
 
-def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: Any, budget: int) -> Outcome:
-    path = Path(image)
+def _upscale(image: str, common: Common, factor: float, options: dict[str, Any], budget: int) -> Outcome:
+    path, prior = Path(image), options["prior"]
     if _is_large(path, factor, budget, common.memory_bytes):
         if prior not in ("auto", "none"):
             raise _checks.wrong("prior", "auto or none for what is read in rows", getattr(prior, "text", prior))
-        return _upscale_rows(path, factor, kind, budget, common)
+        if options["noise"] != WHITE:
+            raise _checks.wrong("noise", "white for what is read in rows", options["noise"])
+        return _upscale_rows(path, factor, options["samples"], budget, common)
 
-    def work(_: str, media: Media, values: Tensor, common: Common) -> Shown:
-        options = {"samples": kind, "prior": prior, "progress": common.progress}
-        made = upscaled(values if values.ndim == 3 else values.flatten(0, -4), factor, alpha=media.alpha, **options)
+    def work(signal: str, media: Media, values: Tensor, common: Common) -> Shown:
+        asked = {**options, "noise": _noise(options["noise"], signal), "progress": common.progress}
+        made = upscaled(values if values.ndim == 3 else values.flatten(0, -4), factor, alpha=media.alpha, **asked)
         made = replace(made, signal=made.signal.unflatten(0, values.shape[:-3])) if values.ndim > 3 else made
         expected = made.expected_psnr
         sureness = "too small, or too uniform, to try on its own reduction"
@@ -239,12 +251,14 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: 
 def _chosen(found: report.Record) -> str:
     assumed = "no" if found["prior"] == "none" else found["prior"]
     chosen = (AREAS if found["samples"] == "area" else POINTS).format(assumed=assumed, **found)
+    kinds = ", ".join(dict.fromkeys(noise["kind"] for noise in found.get("removed", ())))
+    chosen = f"without its noise ({kinds}), {chosen}" if kinds else chosen
     return chosen + " (--prior none is faster)" * (found["prior"] == "local")
 
 
 def _upscaling(found: report.Record, factor: float, alpha: bool, expected: float | None) -> report.Record:
     """Return the part of a record that says how a picture was enlarged."""
-    names = ("samples", "prior", "division", "noise", "strength", "sigma", "tried")
+    names = ("samples", "prior", "division", "noise", "removed", "strength", "sigma", "tried")
     chosen = {name: found[name] for name in names if name in found}
     encoder = f"gaussian:sigma={found['sigma']}" if "sigma" in found else f"bspline:degree={DEGREE}"
     return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": expected}

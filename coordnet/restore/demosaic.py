@@ -1,17 +1,27 @@
 """Demosaicing: the two colors that each pixel of a mosaic lacks, by a prior that learns from the colors it has."""
 
+import math
 from dataclasses import replace
 from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from coordnet import _checks
 from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
+from coordnet.priors.local.noise import smoothed
 from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.inpaint import inpaint
-from coordnet.restore.noise import refuse_more_than
+from coordnet.restore.noise import ClippedNoise, refuse_more_than
+from coordnet.restore.noise_estimate import mosaic_noise
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
-from coordnet.sampling.patterns import Bayer
+from coordnet.sampling.noise_model import NoiseModel
+from coordnet.sampling.patterns import Bayer, WeightedBayer
+
+MOSAIC_NOISES = ("none", "camera")
 
 
 def demosaic(
@@ -19,13 +29,16 @@ def demosaic(
     pattern: str = "RGGB",
     sigma: float | None = None,
     *,
+    noise: NoiseModel | str = "none",
     prior: Prior | Literal["auto"] = "auto",
     seed: int | None = None,
     progress: bool = False,
 ) -> Restored:
     """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
 
-    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly.
+    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly. Where the
+    noise depends on the signal, each patch has the mean variance of its samples, and what clipping did to the noise is
+    undone (see ``ClippedNoise``).
 
     Parameters
     ----------
@@ -35,14 +48,24 @@ def demosaic(
         The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
     sigma : float, optional
         Standard deviation of white noise on the mosaic, of integers after they are scaled; none if not given.
+    noise : "none", "camera" or NoiseModel
+        The noise of the mosaic: none but ``sigma``'s, one that is estimated with a variance affine in the signal, or
+        one that is given, without a spectrum.
     prior, seed
         Those of ``inpaint``. Noise needs a prior that takes it, as the local one does, which "auto" then is.
+
+    Returns
+    -------
+    Restored
+        That of ``inpaint``; the report has the ``"pattern"`` and, for noise, its ``"sigma"`` in the mean over the
+        mosaic. ``noise`` is the model of a camera's noise.
 
     Raises
     ------
     ValueError
         If the mosaic has more than one channel or less than two rows or columns, there is no such pattern, sigma is
-        negative or above the mosaic's own standard deviation, or the prior takes no noise.
+        negative or above the mosaic's own standard deviation or beside other noise, too little of the mosaic shows a
+        camera's noise, the noise has a spectrum, or the prior takes no noise.
     """
     bayer = Bayer(str(pattern).upper())
     mosaic, kind = as_signal(raw, "raw", dimensions=2)
@@ -51,9 +74,39 @@ def demosaic(
         raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
     if min(height, width) < 2:
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
+    model = _model(mosaic, sigma, noise)
+    clipped, level = ClippedNoise.on(mosaic, math.sqrt(model.floor), slope=model.gain), math.sqrt(model.floor)
+    if model.gain > 0:
+        variance = clipped.variance(_tile_means(mosaic)).clamp(min=torch.finfo(mosaic.dtype).eps)
+        level = math.sqrt(float(variance.double().mean()))
+        bayer = WeightedBayer(bayer.pattern, level * level / variance)
+    if level:
+        prior = Local(noise=level) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(level)
+    made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
+    colors = clipped.unclipped(made.signal) if model.gain > 0 else made.signal
+    report = {"pattern": bayer.pattern, **({"sigma": level} if level else {}), **made.report}
+    return replace(made, signal=kind.restore(colors), report=report, noise=model if model.gain > 0 else None)
+
+
+def _model(mosaic: Float[Tensor, "height width 1"], sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
+    """Return the noise of a mosaic."""
     if sigma:
         refuse_more_than(mosaic, _checks.nonnegative("sigma", sigma))
-        prior = Local(noise=sigma) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(sigma)
-    made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
-    report = {"pattern": bayer.pattern, **({"sigma": sigma} if sigma else {}), **made.report}
-    return replace(made, signal=kind.restore(made.signal), report=report)
+    if sigma and noise != "none":
+        raise _checks.wrong("sigma", "none beside noise that is named", repr(sigma))
+    if isinstance(noise, NoiseModel):
+        if noise.spectrum is not None:
+            raise _checks.wrong("noise", "a model without a spectrum: the noise of mosaics is white", str(noise))
+        return noise
+    if _checks.choice("noise", noise, MOSAIC_NOISES) == "camera":
+        return mosaic_noise(mosaic.detach())
+    return NoiseModel(floor=sigma**2 if sigma else 0.0)
+
+
+def _tile_means(mosaic: Float[Tensor, "height width 1"]) -> Float[Tensor, "height width 1"]:
+    """Return means over the neighbors of each pixel that have its color."""
+    means = torch.empty_like(mosaic)
+    for i in (0, 1):
+        for j in (0, 1):
+            means[i::2, j::2] = smoothed(mosaic[i::2, j::2].movedim(-1, 0)).movedim(0, -1)
+    return means

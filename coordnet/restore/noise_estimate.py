@@ -98,10 +98,33 @@ def _supported(windows: Windows, found: Found, values: Float[Tensor, "*grid chan
     """Return the model of what was found in windows if they support it, None for white noise."""
     bands = _bands(windows, found.spectra[: max(1, len(found.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
     if float(bands.max() / bands.min()) < (FLAT if len(found.spectra) > 1 else PEAKED):
-        level = float(bands[BANDS // 2 :].mean())
-        line = found.line
-        return NoiseModel(gain=level * line.gain, floor=level * line.floor) if line.gain > 0 else None
+        model = _white(found, float(bands[BANDS // 2 :].mean()))
+        return model if model.gain > 0 else None
     return colored_model(windows, found, values)
+
+
+def _white(found: Found, level: float) -> NoiseModel:
+    """Return noise with the power ``level`` at every frequency, and the variance against brightness that was found."""
+    return NoiseModel(gain=level * found.line.gain, floor=level * found.line.floor)
+
+
+def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
+    """Return the white noise of a mosaic whose colors repeat every 2×2 pixels, with a variance affine in the signal.
+
+    The four pixels of a tile are channels. A signal has least power in their differences: the noise is at the
+    frequencies and in the differences where the power is least. A ``ValueError`` is raised where there are too few
+    windows without texture or clipped values to tell.
+    """
+    units = float(units_of(mosaic.unsqueeze(0))[0])
+    height, width = (n // 2 * 2 for n in mosaic.shape[:2])
+    tiles = (mosaic[:height, :width, 0] / units).unflatten(1, (-1, 2)).unflatten(0, (-1, 2))
+    windows = Windows.of(tiles.movedim(1, 2).flatten(2))
+    if len(windows.modes) < 2 * FEWEST:
+        raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
+    found = found_in(windows)
+    found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)
+    least = float(_bands(windows, found.spectra[: max(1, len(found.spectra) - 1)])[:, 1:].min())
+    return _white(found, least).in_units(units)
 
 
 def colored_model(windows: Windows, found: Found, values: Float[Tensor, "*grid channels"]) -> NoiseModel | None:

@@ -27,10 +27,13 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.areas import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
+from coordnet.restore.denoise import denoise
 from coordnet.restore.noise import seen_level
 from coordnet.restore.restored import Restored, has_opacity
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.grids import AreaLattice, Lattice
+from coordnet.sampling.jpeg import JpegIntervals
+from coordnet.sampling.noise_model import NoiseModel
 
 MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
@@ -39,6 +42,7 @@ MIN_SIDE = 4  # pixels along the shorter side of a picture that can be divided
 # Smallest factor at which "auto" divides pixels. On sixteen photographs splines alone are better by 0.02 dB at 1.5, and
 # the local prior is better by 0.39 dB at 2.
 DIVIDED_FROM = 1.75
+WHITE = "white"  # noise that is not removed before a picture is enlarged
 UPSCALE_PRIORS = ("auto", "local", "none")
 # Held-out PSNR of five photographs' 480×480 crops, halved by averaging and enlarged again, with σ fixed: 27.23, 27.56,
 # 27.57, 27.52 dB; cubic B-spline 27.53, Fourier without a prior 27.26, triangle 26.45, Pillow's bicubic 27.42.
@@ -61,6 +65,7 @@ def upscale(
     *,
     samples: PixelKind = "area",
     prior: Denoiser | str = "auto",
+    noise: NoiseModel | JpegIntervals | str = WHITE,
     alpha: bool | None = None,
     progress: bool = False,
 ) -> Restored:
@@ -84,6 +89,9 @@ def upscale(
     prior : "auto", "local", "none" or a Denoiser
         By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
         1.75. A ``Denoiser`` refines what that makes, and changes nothing where it is not taken.
+    noise : "white", "auto", "colored", "camera", NoiseModel or JpegIntervals
+        With "white" the level of white noise is estimated, and the prior and the smoothing reckon with it. Any other
+        noise, also that which "auto" finds, is first removed by ``denoise``.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels in [0, 1] if not given. Colors are then enlarged
         times opacity.
@@ -95,7 +103,8 @@ def upscale(
     Restored
         The report has the ``"prior"``, "local" or "none", and what ``choose_strength`` returns, ``"noise"`` and
         ``"strength"``; with the local prior also the ``"division"`` of a pixel along its sides and the prior's own
-        report, ``"local"``.
+        report, ``"local"``. Where noise was removed first, ``"removed"`` is what ``denoise`` reports of it for
+        each picture.
         For points it has the width of the Gaussians, ``"sigma"``, and the PSNR that each width ``"tried"`` reached.
         ``expected_psnr`` is the PSNR of the picture enlarged from its half (None for a picture too small, or too
         uniform, for that).
@@ -124,20 +133,33 @@ def upscale(
         raise _checks.wrong("image", "values whose squares are finite", f"{largest:.3g}")
     alpha = has_opacity(values) if alpha is None else alpha
     peak = max(1.0, largest)
+    removed: dict[str, Any] = {}
+    if noise != WHITE:
+        values, removed["removed"] = _without_noise(values, noise, alpha=alpha, progress=progress)
     values = premultiplied(values) if alpha else values
     chosen, expected = choose(values, samples)
     if samples == "point":
         fit, chosen["prior"] = fitted(values, sigma=chosen["sigma"]), "none"
     elif (count := division(values, factor, named)) > 1:
-        finer, report, expected = divided(values, count, chosen["noise"], denoiser, progress=progress)
-        used = report.used("local")
-        fit, chosen = fitted(finer), {**chosen, "prior": used, "division": count, "local": report.as_dict()}
+        finer, found, expected = divided(values, count, chosen["noise"], denoiser, progress=progress)
+        used = found.used("local")
+        fit, chosen = fitted(finer), {**chosen, "prior": used, "division": count, "local": found.as_dict()}
     else:
         with stage("fitting", shown=progress):
             fit, chosen["prior"] = fitted(values, strength=chosen["strength"]), "none"
     with stage("enlarging", shown=progress):
         large = unmultiplied(fit.render(shape), peak) if alpha else fit.render(shape)
-    return Restored(kind.restore(large), fit, {**fit.report.as_dict(), "samples": samples, **chosen}, expected)
+    report = {**fit.report.as_dict(), "samples": samples, **chosen, **removed}
+    return Restored(kind.restore(large), fit, report, expected)
+
+
+def _without_noise(
+    pictures: Pictures, noise: NoiseModel | JpegIntervals | str, **options: Any
+) -> tuple[Pictures, list[dict[str, Any]]]:
+    """Return pictures without their noise, and what ``denoise`` reports of it; the options are those of ``denoise``."""
+    each = [denoise(f, noise=noise, dimensions=2, **options) for f in pictures.reshape(-1, *pictures.shape[-3:])]
+    clean = torch.stack([made.signal for made in each]).reshape(pictures.shape)
+    return clean, [made.report["noise"] for made in each]
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:

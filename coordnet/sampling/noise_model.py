@@ -90,6 +90,17 @@ class NoiseModel:
         """Return the variance of the noise on some values, which is that of 0 for negative ones."""
         return self.floor + self.gain * values.clamp(min=0)
 
+    def weights(self, means: Tensor) -> Tensor:
+        """Return the weights of samples with some means: their mean variance relative to that of each.
+
+        The means come from a signal that was smoothed. With the noisy samples in their place, those that happen to be
+        dark would have too much weight. A ``ValueError`` is raised where some of the variances are 0.
+        """
+        variance = self.variance(means)
+        if not bool((variance > 0).all()):
+            raise _checks.wrong("floor", "a variance of more than 0 at all means", f"{self.floor:g}")
+        return variance.mean() / variance
+
     @cached_property
     def autocovariance(self) -> Float[Tensor, "channels channels *window"]:
         """The covariance of the process at every lag, by inverse Fourier transforms of the spectrum."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -90,6 +91,18 @@ class Bayer:
         for i, color in enumerate(self.pattern):
             weights[i // 2 :: 2, i % 2 :: 2, "RGB".index(color)] = 1
         return MaskedLattice(shape[:-1], weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedBayer(Bayer):
+    """A color mosaic whose samples have weights (height, width, 1), as those of a ``NoiseModel``."""
+
+    weights: Float[Tensor, "height width 1"] | float = 1.0
+
+    def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> MaskedLattice:
+        """Return the mosaic's mask, times the weights, for an image of ``shape`` (height, width, 3)."""
+        mask = super().geometry(shape, generator)
+        return mask.reweighted(self.weights * mask.weights)
 
 
 @dataclass(frozen=True)

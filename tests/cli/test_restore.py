@@ -261,6 +261,14 @@ def test_upscale_refuses(run, tmp_path, factor):
     refused(run("upscale", "in/a.png", "--factor", factor), tmp_path, "factor")
 
 
+def test_upscale_removes_noise_that_is_named(run, tmp_path):
+    stored("in/a.png", synthetic_photograph(20, 17))
+    refused(run("upscale", "in/a.png", "--noise", "pink"), tmp_path, "`noise`: expected one of auto, white")
+    out = run("upscale", "in/a.png", "--noise", "auto", "--prior", "none", "--out", "out")[1]
+    assert "without its noise (" in out
+    assert json.loads(Path("out/record.json").read_text())["removed"][0]["lost"] == 0
+
+
 def test_upscale_refuses_other_samples(run, tmp_path):
     stored("in/a.png", synthetic_photograph(20, 17))
     refused(run("upscale", "in/a.png", "--samples", "pixel"), tmp_path, "--samples: expected one of area, point")
@@ -370,6 +378,9 @@ def test_demosaic_refuses(run, tmp_path):
     refused(run("demosaic", "in/row.png", "--pattern", "RGB"), tmp_path, "pattern")
     refused(run("demosaic", "in/a.npy"), tmp_path, "image")
     refused(run("demosaic", "in/row.png", "--prior", "rough"), tmp_path, "--prior: expected one of auto")
+    np.save("in/gray.npy", np.random.default_rng(0).random((16, 16)))
+    refused(run("demosaic", "in/gray.npy", "--noise", "pink"), tmp_path, "`noise`: expected one of none, camera")
+    refused(run("demosaic", "in/gray.npy", "--noise", "camera"), tmp_path, "`noise`: expected a cn.NoiseModel")
 
 
 @pytest.mark.parametrize("command", ["inpaint", "upscale", "denoise", "demosaic"])

@@ -2,7 +2,9 @@ import pytest
 import torch
 
 import coordnet as cn
+from coordnet.restore.noise_estimate import mosaic_noise
 from tests.helpers import synthetic_photograph
+from tests.sampling.test_noise_model import gaussian_spectrum
 
 SIGMA = 0.05
 
@@ -22,6 +24,52 @@ def test_noise_that_is_given_is_removed_from_the_measured_colors_too(noisy):
     assert cleaned.report["sigma"] == SIGMA and "sigma" not in kept.report
     same = cn.demosaic(mosaic, "GRBG", SIGMA, prior=cn.Local())
     assert torch.equal(same.signal, cleaned.signal)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """A picture with a dark and a bright half, its RGGB mosaic with a camera's noise, clipped, and the noise."""
+    truth = synthetic_photograph(160, 128, 1) * torch.tensor([1.0, 0.9, 0.7])
+    truth = truth * torch.linspace(0.1, 1.0, 128).unsqueeze(1)
+    model, generator = cn.NoiseModel(gain=0.03, floor=2e-4), torch.Generator().manual_seed(0)
+    mosaic = (truth * cn.sample(truth, "bayer:RGGB").geometry.known(3)).sum(-1)
+    mosaic = mosaic + model.variance(mosaic).sqrt() * torch.randn(160, 128, generator=generator)
+    return truth, mosaic.clamp(0, 1), model
+
+
+def test_a_camera_s_noise_is_found_on_a_mosaic(counted):
+    _, mosaic, model = counted
+    found = mosaic_noise(mosaic.unsqueeze(-1))
+    for value in (0.2, 0.6):
+        assert float(found.variance(torch.tensor(value))) == pytest.approx(0.03 * value + 2e-4, rel=0.3)
+    half = mosaic_noise(0.5 * mosaic.unsqueeze(-1))
+    assert (half.gain, half.floor) == pytest.approx((0.5 * found.gain, 0.25 * found.floor))
+    with pytest.raises(ValueError, match="`noise`: expected a cn.NoiseModel"):
+        cn.demosaic(mosaic[:24, :24], noise="camera")
+
+
+def test_patches_of_a_mosaic_take_the_variance_of_their_brightness(counted):
+    truth, mosaic, model, prior = counted[0][:20], counted[1][:20], counted[2], cn.Local(rounds=1)
+    made = cn.demosaic(mosaic, noise=model, prior=prior)
+    white = cn.demosaic(mosaic, sigma=made.report["sigma"], prior=prior)
+    assert cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 0.3
+    assert made.noise is model and made.signal.dtype == mosaic.dtype
+    part = mosaic[:12, -12:]
+    equal = cn.demosaic(part, noise=cn.NoiseModel(floor=0.01**2), prior=prior)
+    assert torch.equal(equal.signal, cn.demosaic(part, sigma=0.01, prior=prior).signal)
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"noise": "colored"}, "noise"),
+        ({"noise": cn.NoiseModel(gaussian_spectrum(1), floor=0.01)}, "noise"),
+        ({"noise": "camera", "sigma": 0.1}, "sigma"),
+    ],
+)
+def test_noise_that_mosaics_do_not_have_is_refused(options, word, noisy):
+    with pytest.raises(ValueError, match=f"`{word}`: expected"):
+        cn.demosaic(noisy[1], "GRBG", **options)
 
 
 def test_noise_that_cannot_be_is_refused(noisy):

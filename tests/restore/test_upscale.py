@@ -90,6 +90,18 @@ def test_what_is_too_small_for_an_estimate_is_not_smoothed():
     assert choose_strength(torch.rand(5, 40, 1)) == ({"noise": 0.0, "strength": 0.0}, None)
 
 
+def test_noise_that_is_not_white_is_removed_before(generator):
+    truth = synthetic_photograph(48, 40)
+    half, model = truth.unflatten(0, (-1, 2)).unflatten(2, (-1, 2)).mean((1, 3)), cn.NoiseModel(gain=0.02, floor=2e-4)
+    noisy = half + model.variance(half).sqrt() * torch.randn(half.shape, generator=generator)
+    made = cn.upscale(noisy.unsqueeze(0), noise=model, prior="none")
+    white = cn.upscale(noisy, prior="none")
+    assert cn.psnr(made.signal[0], truth) > cn.psnr(white.signal, truth) + 2
+    assert [found["kind"] for found in made.report["removed"]] == ["camera"] and "removed" not in white.report
+    with pytest.raises(ValueError, match="`noise`: expected one of"):
+        cn.upscale(noisy, noise="pink")
+
+
 @pytest.mark.parametrize("samples", ["area", "point"])
 def test_values_whose_squares_overflow_are_refused(samples):
     picture = synthetic_photograph(9, 8).double()

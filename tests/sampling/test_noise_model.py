@@ -69,6 +69,28 @@ def test_evened_noise_has_power_in_every_combination_of_channels():
     assert cn.NoiseModel(floor=1.0).evened(0.5).spectrum is None
 
 
+def test_plates_weigh_samples_by_their_noise():
+    """The error of plates falls where samples have the inverse variances of their noise as weights."""
+    truth = (1 + 0.98 * torch.sin(torch.linspace(0, 12, 200, dtype=torch.float64))).unsqueeze(1)
+    model, errors = cn.NoiseModel(gain=0.5, floor=1e-3), []
+    known = torch.arange(200).unsqueeze(1) % 5 > 0
+    for seed in range(3):
+        noise = torch.randn(200, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        y = truth + model.variance(truth).sqrt() * noise
+        samples = [cn.sample(y, known * w, dimensions=1) for w in (model.weights(truth), torch.ones_like(truth))]
+        fits = [cn.fit(s, prior=cn.ThinPlate()).render(alignment="sample") for s in samples]
+        errors.append([float((f - truth).square().mean()) for f in fits])
+    weighed, alike = torch.tensor(errors).sum(0)
+    assert float(weighed) < 0.9 * float(alike)
+
+
+def test_weights_need_noise_everywhere():
+    weights = cn.NoiseModel(gain=0.5, floor=0.25).weights(torch.tensor([0.0, 1.0]))
+    assert weights.tolist() == pytest.approx([2.0, 2 / 3])
+    with pytest.raises(ValueError, match="`floor`: expected a variance of more than 0"):
+        cn.NoiseModel(gain=0.5).weights(torch.tensor([0.0, 1.0]))
+
+
 @pytest.mark.parametrize("options, kind", [({}, "none"), ({"floor": 0.01}, "white"), ({"gain": 0.01}, "camera")])
 def test_the_kind_follows_from_what_there_is(options, kind):
     model = cn.NoiseModel(**options)

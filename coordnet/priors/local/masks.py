@@ -67,7 +67,7 @@ class Signal:
         return torch.where(self.known, self.values, f)
 
     def from_similar(
-        self, pilot: Tensor, sought: Tensor, noise: float = KNOWN_NOISE, share: float = GROUP_SHARE
+        self, pilot: Tensor, sought: Tensor, noise: float | Tensor = KNOWN_NOISE, share: float = GROUP_SHARE
     ) -> Tensor:
         """Return the estimate of a picture's groups of similar patches; see ``fill_from_similar``."""
         return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)

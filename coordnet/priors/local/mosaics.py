@@ -39,15 +39,19 @@ class LocalMosaicPlan(Plan):
     The classes are adapted to the mosaic itself. Patch means come from bilinear interpolation, then from the estimate
     of the round before. No hidden samples decide, because nothing else of the pilot is used. Where samples predict each
     other better with finer colors (``color_factor``), the estimate is made again with them. Groups of patches that are
-    similar in the result then correct it with a fixed weight. Samples stay as they are. ``is_mosaic`` says of which
-    masks.
+    similar in the result then correct it with a fixed weight. Samples stay as they are, unless the prior has noise: its
+    variance is then that of samples of weight 1, and in inverse proportion to the weights of others. ``is_mosaic`` says
+    of which masks.
     """
 
     def __init__(
         self, encoding: FourierEncoding, geometry: MaskedLattice, prior: LocalParameters, **options: Any
     ) -> None:
         super().__init__(encoding, geometry, **options)
-        self.known = geometry.weights.movedim(-1, 0).to(self.device) > 0
+        weights = geometry.weights.movedim(-1, 0).to(self.device)
+        self.known = weights > 0
+        # The variance of the noise at a pixel, relative to the prior's; that does not matter where nothing is known.
+        self.variance = (self.known.sum(0, keepdim=True) / weights.sum(0, keepdim=True)).nan_to_num(1.0)
         self.prior, self.shape = prior, prior.patch_on(geometry.shape)
 
     def solve(self, values: CenteredValues) -> Fitted:
@@ -57,9 +61,10 @@ class LocalMosaicPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 3 height width"]) -> Fitted:
         signal = Signal.of(values[0], self.known)
         noise = self.prior.noise_in(signal.range) ** 2
-        variance = max(noise, ENTRY_VARIANCE)
+        variance = (noise * self.variance.to(values)).clamp(min=ENTRY_VARIANCE)
+        level = float(variance.mean())
         estimate, mixture = self._estimate(signal, variance)
-        factor = color_factor(Observed(signal.values, signal.known, estimate.f), self._learned(signal), variance)
+        factor = color_factor(Observed(signal.values, signal.known, estimate.f), self._learned(signal), level)
         if factor > 1:
             estimate, mixture = self._estimate(signal, variance, factor)
         f = estimate.f if noise else signal.kept(estimate.f)
@@ -77,22 +82,22 @@ class LocalMosaicPlan(Plan):
         lattice = tuple(signal.values.shape[1:])
         return Patches.shifted(LEARNED_STRIDE, LEARNED_SHIFTS, lattice, self.shape, signal.values.device)
 
-    def _estimate(self, signal: Signal, noise: float, factor: float = 1.0) -> tuple[Estimate, ScaleMixture]:
+    def _estimate(self, signal: Signal, variance: Tensor, factor: float = 1.0) -> tuple[Estimate, ScaleMixture]:
         """Adapt classes with a ``color_factor``; return the estimate of patches that lie closer, and the classes."""
         start = joint_shapes(self.shape, colors_of(factor), signal.values.device).to(signal.values)
-        mixture, learned = ScaleMixture.begin(start, ENERGIES, noise), self._learned(signal)
+        mixture, learned = ScaleMixture.begin(start, ENERGIES, float(variance.mean())), self._learned(signal)
         lattice, device = tuple(signal.values.shape[1:]), signal.values.device
         pilot = bilinear(signal.values, signal.known)
         with tqdm(total=self.prior.rounds + 1, desc="patches", disable=not self.progress) as bar:
             for _ in range(self.prior.rounds):
                 moments = Moments.zero(mixture)
                 observed = Observed(signal.values, signal.known, pilot)
-                pilot = SharedPatches(observed, learned).estimate(mixture, moments).f
+                pilot = SharedPatches(observed, learned, variance).estimate(mixture, moments).f
                 pilot = torch.where(signal.known, signal.values, pilot)
                 mixture = mixture.updated(moments, start, STRENGTH * self.prior.strength)
                 bar.update()
             patches = Patches.shifted(STRIDE, SHIFTS, lattice, self.shape, device)
-            estimate = SharedPatches(Observed(signal.values, signal.known, pilot), patches).estimate(mixture)
+            estimate = SharedPatches(Observed(signal.values, signal.known, pilot), patches, variance).estimate(mixture)
             bar.update()
         return estimate, mixture
 

@@ -88,7 +88,7 @@ class Local(LocalParameters, Prior):
             kind: Any = LocalLatticePlan
         elif self.noise and bool((weights == 1).all()):
             kind = LocalNoisePlan
-        elif geometry.is_binary and is_mosaic(weights.movedim(-1, 0) > 0):
+        elif (geometry.is_binary or self.noise) and is_mosaic(weights.movedim(-1, 0) > 0):
             kind = LocalMosaicPlan
         else:
             kind = LocalPlan

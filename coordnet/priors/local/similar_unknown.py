@@ -35,7 +35,10 @@ BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CP
 
 
 def fill_from_similar(
-    observed: Observed, sought: Bool[Tensor, "#channels height width"], noise: float, share: float = GROUP_SHARE
+    observed: Observed,
+    sought: Bool[Tensor, "#channels height width"],
+    noise: float | Float[Tensor, "1 height width"],
+    share: float = GROUP_SHARE,
 ) -> Picture:
     """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
@@ -45,8 +48,8 @@ def fill_from_similar(
         Known entries of a picture in units of its range, and a pilot of all of them.
     sought : (channels or 1, height, width)
         Where the estimate is needed; patches without such an entry are left out. Entries of no patch are the pilot's.
-    noise : float
-        The variance of the noise on known entries.
+    noise : float or (1, height, width)
+        The variance of the noise on known entries; a patch takes its mean.
     share : float
         The part of v beside ``GROUP_FLOOR``, relative to the mean variance of a group's entries.
     """
@@ -72,7 +75,8 @@ def fill_from_similar(
             similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
             x = similars.unflatten(0, group.shape).flatten(2)
             known = patches.of(observed.known.expand_as(pilot)).flatten(1)
-            mean, variance = condition(patches.of(observed.values).flatten(1), known, x, noise, share)
+            level = patches.of(noise).mean((1, 2)) if isinstance(noise, torch.Tensor) else noise
+            mean, variance = condition(patches.of(observed.values).flatten(1), known, x, level, share)
             shape = (len(corner), len(pilot), side * side)
             found.append((patches, mean.reshape(shape), variance.reshape(shape)))
         return found
@@ -89,7 +93,7 @@ def condition(
     y: Float[Tensor, "groups size"],
     known: Bool[Tensor, "groups size"],
     x: Float[Tensor, "groups n size"],
-    noise: float,
+    noise: float | Float[Tensor, " groups"],
     share: float = GROUP_SHARE,
 ) -> tuple[Float[Tensor, "groups size"], Float[Tensor, "groups size"]]:
     """Return the posterior mean and variances of patches y under the Gaussians of their groups x, by known entries."""
