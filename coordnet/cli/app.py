@@ -205,7 +205,7 @@ def upscale(
     noise: Annotated[
         str,
         Option(
-            metavar="[white|auto|colored|camera|jpeg]",
+            metavar="[white|auto|colored|camera|rician|jpeg]",
             help="White noise is smoothed away while a picture is enlarged; noise of another kind, and that which auto "
             "finds, is removed before, as the command denoise does.",
         ),
@@ -243,10 +243,10 @@ def denoise(
     noise: Annotated[
         str,
         Option(
-            metavar="[auto|white|colored|camera|jpeg]",
-            help="The kind of noise to estimate: white, with a spectrum, or with a variance that depends on the signal "
-            "too; with auto what a picture shows. Other signals, and those with --sigma, have white noise. With "
-            "jpeg what a JPEG file's rounding made is removed, within its intervals (pip install coordnet[jpeg]).",
+            metavar="[auto|white|colored|camera|rician|jpeg]",
+            help="The kind of noise to estimate: white, with a spectrum, with a variance that depends on the signal "
+            "too, or that of magnitudes, as of magnetic resonance; with auto what a picture shows. Other signals, and "
+            "those with --sigma, have white noise unless rician is named. With jpeg what a JPEG file's rounding made is removed, within its intervals (pip install coordnet[jpeg]).",
         ),
     ] = "auto",
     prior: Annotated[

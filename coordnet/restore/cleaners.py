@@ -18,6 +18,7 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.restore.noise import ClippedNoise, noise_level
+from coordnet.restore.rician import RicianNoise
 from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh
 from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.sampling.grids import Lattice
@@ -53,6 +54,8 @@ class Noise:
 
     def clipped(self, signal: Signal) -> ClippedNoise:
         """Return the noise of each value of a signal, clipped at the ends of its range that hold many samples."""
+        if self.model.magnitude:
+            return RicianNoise.of(signal, self.level)
         if self.model.gain > 0:
             return ClippedNoise.on(signal, math.sqrt(self.model.floor), slope=self.model.gain)
         return ClippedNoise.on(signal, self.level, given=self.given or not self.is_plain)

@@ -32,6 +32,7 @@ from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import noise_level, refuse_more_than
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
+from coordnet.restore.rician import check_magnitudes, rician_level
 from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal
@@ -45,7 +46,7 @@ ROOM = 2.0**10  # the largest number of a type over the largest value allowed; e
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
-KINDS = ("auto", "white", "colored", "camera")
+KINDS = ("auto", "white", "colored", "camera", "rician")
 
 
 @full_precision()
@@ -76,12 +77,13 @@ def denoise(
         Standard deviation of the noise, of integers after they are scaled; before clipping, where values were clipped.
         It is estimated if not given. A ``CoordnetWarning`` says where the estimate of white noise is less than half of
         what is given, or more than twice as much.
-    noise : "auto", "white", "colored", "camera", NoiseModel or JpegIntervals
-        The noise, or the kind of it that is estimated: colored noise has a spectrum, and a camera's a variance that is
-        affine in the signal too. With "auto", pictures have what ``estimate_noise`` finds, after black and white pixels
-        that were lost are filled (see ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white
-        noise. ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed
-        as white noise of its ``sigma``, and each coefficient stays in the interval that was rounded.
+    noise : "auto", "white", "colored", "camera", "rician", NoiseModel or JpegIntervals
+        The noise, or the kind of it that is estimated: colored noise has a spectrum, a camera's a variance that is
+        affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. With "auto",
+        pictures have what ``estimate_noise`` finds, after black and white pixels that were lost are filled (see
+        ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white noise.
+        ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
+        white noise of its ``sigma``, and each coefficient stays in the interval that was rounded.
     prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
@@ -105,15 +107,16 @@ def denoise(
         that decided it. ``noise`` is the model of noise that is not white. ``expected_psnr`` is an estimate of the
         remaining error by Stein's formula, against the range 1 for pictures in [0, 1] and the signal's own span for
         others; it is None without noise, within a dB or two if sigma is estimated, and up to 3 dB too high if many
-        values were clipped or the noise is not white. The values of ``fit`` on its lattice are the estimate; it is None
-        for a signal in tiles.
+        values were clipped or the noise is not white, or 5 dB if it is Rician. The values of ``fit`` on its lattice are
+        the estimate; it is None for a signal in tiles.
 
     Raises
     ------
     ValueError
         If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
         standard deviation, there are more than four axes, the prior is another one or takes no such noise (a denoiser
-        takes white noise), ``noise`` is not white though sigma is given, or the signal does not show its spectrum.
+        takes white noise), values are negative for Rician noise, ``noise`` is colored or a camera's though sigma is
+        given, or the signal does not show its spectrum.
 
     Notes
     -----
@@ -214,10 +217,14 @@ def _model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> Nois
         if noise.spectrum is not None and (len(noise.spectrum), noise.spectrum.ndim - 2) != (channels, axes):
             expected = f"a spectrum of {channels} channels, with {axes} axes"
             raise _checks.wrong("noise", expected, f"one of shape {tuple(noise.spectrum.shape)}")
+        if noise.magnitude:
+            check_magnitudes(signal)
         return noise
     kind = _checks.choice("noise", noise, KINDS)
     if sigma is not None and kind in ("colored", "camera"):
         raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
+    if kind == "rician":
+        return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
     if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim != 3):
         return NoiseModel()
     return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)

@@ -42,8 +42,16 @@ def noise_level(signal: Signal) -> float:
         return 0.0
     units = units_of(signal.unsqueeze(0))[0]
     signal = signal / units
-    seen = level = seen_level(signal)
-    noise = ClippedNoise.on(signal, level)
+    seen = seen_level(signal)
+    return float(units) * level_before(signal, ClippedNoise.on(signal, seen))
+
+
+def level_before(signal: Signal, noise: "ClippedNoise") -> float:
+    """Return the standard deviation of noise before clipping whose variance, in the median over windows, is as seen.
+
+    ``noise`` has the standard deviation that is seen, which is returned where nothing was clipped.
+    """
+    seen = level = noise.sigma
     if level > 0 and any(noise.clips):
         values = signal.movedim(-1, 0).unsqueeze(0)
         mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
@@ -52,10 +60,9 @@ def noise_level(signal: Signal) -> float:
             variance = rotate(rotation.mT.square(), replace(noise, sigma=level).variance(means))
             clipped = float(lower_median(variance.flatten(2)).min().sqrt())
             if not clipped > 0:  # nearly all values are at the ends and say nothing about the noise before clipping
-                level = seen
-                break
+                return seen
             level *= seen / clipped
-    return float(units) * level
+    return level
 
 
 def seen_level(signal: Signal, share: float = 0.5) -> float:
@@ -176,7 +183,7 @@ class ClippedNoise:
         return self._at(mean, 0) if any(self.clips) else mean
 
     def _at(self, mean: Tensor, row: int, beyond: float | None = None) -> Tensor:
-        seen, column = (torch.from_numpy(self._table[i]).to(mean.device) for i in (1, row))
+        seen, column = (torch.from_numpy(self.table[i]).to(mean.device) for i in (1, row))
         x = mean.double()
         left = (torch.searchsorted(seen, x.contiguous(), right=True) - 1).clamp(0, NODES - 2)
         share = (x.clamp(seen[0], seen[-1]) - seen[left]) / (seen[left + 1] - seen[left])
@@ -186,7 +193,7 @@ class ClippedNoise:
         return found.to(mean)
 
     @cached_property
-    def _table(self) -> np.ndarray:
+    def table(self) -> np.ndarray:
         """The values μ, and m, v and (dμ/dm)² there, (4, nodes)."""
         below, above = FAR * self._deviation(np.array([self.low, self.high]))
         first, last = self.low - below * (not self.clips[0]), self.high + above * (not self.clips[1])

@@ -62,7 +62,9 @@ def wiener_filter(
     estimate, penalty = _whole(rotated, variance(window_means(values), padded_shape(lattice)))
     advance()
     for _ in range(PASSES):
-        estimate = _local(rotated, estimate, variance(rotate(rotation, estimate) + mean, window_shape(lattice)))
+        means = rotate(rotation, estimate) + mean
+        by_place = None if model.kind == "none" else variance_at(means).mean(1, keepdim=True)
+        estimate = _local(rotated, estimate, variance(means, window_shape(lattice)), by_place)
         advance()
     return rotate(rotation, estimate) + mean, {"penalty": penalty, "rotation": rotation}
 
@@ -86,10 +88,12 @@ def _whole(values: Values, noise: Levels) -> tuple[Values, Float[Tensor, "signal
     return _inside(estimate, lattice, margin), noise / spectrum
 
 
-def _local(values: Values, pilot: Values, noise: Levels) -> Values:
+def _local(
+    values: Values, pilot: Values, noise: Levels, by_place: Float[Tensor, "signals 1 *lattice"] | None = None
+) -> Values:
     """Apply a Wiener filter in overlapping windows, with a pilot estimate's energies as the signal's variances.
 
-    ``noise`` is the noise's variance in each channel.
+    ``noise`` is the noise's variance in each channel. Where it differs ``by_place``, a window has the mean there.
     """
     lattice = tuple(values.shape[2:])
     shape = window_shape(lattice)
@@ -99,6 +103,7 @@ def _local(values: Values, pilot: Values, noise: Levels) -> Values:
     after = tuple(p - n - m for p, n, m in zip(longer, lattice, margin, strict=True))
     noisy, known = (reflect(f, margin, after) for f in (values, pilot))
     window = window_root(shape).to(values)
+    relative = None if by_place is None else reflect(by_place / by_place.mean(), margin, after)
     total, cover = torch.zeros_like(noisy), torch.zeros_like(noisy[:1, :1])
     for shifts in itertools.product(*(range(0, b, h) for b, h in zip(shape, hops, strict=True))):
         tiles, guess = side_by_side(noisy, shape, shifts), side_by_side(known, shape, shifts)
@@ -106,7 +111,11 @@ def _local(values: Values, pilot: Values, noise: Levels) -> Values:
         noisy_tiles, guess = (tiles * window).reshape(flat), (guess * window).reshape(flat)
         modes = window_modes(guess)
         variance = modes.smooth(modes.adjoint(guess).abs().square(), LOCAL_WIDTH).clamp(min=0)
-        filtered = modes(modes.adjoint(noisy_tiles) * (variance / (variance + noise))) * window
+        level = noise
+        if relative is not None:
+            means = side_by_side(relative, shape, shifts).mean(tuple(range(-len(shape), 0)), keepdim=True)
+            level = noise * means.reshape(-1, 1, *(1,) * len(shape))
+        filtered = modes(modes.adjoint(noisy_tiles) * (variance / (variance + level))) * window
         side_by_side(total, shape, shifts).add_(filtered.reshape(tiles.shape))
         side_by_side(cover, shape, shifts).add_(window.square())
     return _inside(total / cover.clamp(min=PENALTY_FLOOR), lattice, margin)

@@ -14,7 +14,7 @@ from coordnet import _checks
 MIN_RATIO = 1e-4  # smallest eigenvalue of a patch's covariance relative to their mean, so that it has a root
 PSD_ROUNDING = 1e-6  # negative part of a spectrum relative to its mean that counts as rounding
 
-NoiseKind = Literal["none", "white", "colored", "camera"]
+NoiseKind = Literal["none", "white", "colored", "camera", "Rician"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +35,27 @@ class NoiseModel:
         The variance per unit of the signal.
     floor : float
         The variance at 0.
+    magnitude : bool
+        Whether the signal has the magnitudes of complex numbers with such noise on both of their parts, as images of
+        magnetic resonance: Rician noise, which is white and whose mean is not 0 (Gudbjartsson and Patz, "The Rician
+        distribution of noisy MRI data", 1995).
 
     Raises
     ------
     ValueError
-        If the spectrum is of another shape, negative or zero, or the gain or the floor is negative.
+        If the spectrum is of another shape, negative or zero, the gain or the floor is negative, or a model of
+        magnitudes has a spectrum or a gain.
     """
 
     spectrum: Tensor | None = None  # (channels, channels, *window); another shape is refused
     gain: float = 0.0
     floor: float = 0.0
+    magnitude: bool = False
 
     def __post_init__(self) -> None:
         scale = 1.0
+        if self.magnitude and (self.gain or self.spectrum is not None):
+            raise _checks.wrong("magnitude", "False for noise with a spectrum or a gain", "True")
         if self.spectrum is not None:
             spectrum, scale = _scaled(self.spectrum)
             object.__setattr__(self, "spectrum", spectrum)
@@ -61,6 +69,8 @@ class NoiseModel:
             return "camera"
         if self.floor == 0:
             return "none"
+        if self.magnitude:
+            return "Rician"
         return "white" if self.spectrum is None else "colored"
 
     @property
