@@ -246,7 +246,8 @@ def denoise(
             metavar="[auto|white|colored|camera|rician|jpeg]",
             help="The kind of noise to estimate: white, with a spectrum, with a variance that depends on the signal "
             "too, or that of magnitudes, as of magnetic resonance; with auto what a picture shows. Other signals, and "
-            "those with --sigma, have white noise unless rician is named. With jpeg what a JPEG file's rounding made is removed, within its intervals (pip install coordnet[jpeg]).",
+            "those with --sigma, have white noise unless rician is named. With jpeg what a JPEG file's rounding made "
+            "is removed, within its intervals (pip install coordnet[jpeg]).",
         ),
     ] = "auto",
     prior: Annotated[
