@@ -79,7 +79,8 @@ def denoise(
         what is given, or more than twice as much.
     noise : "auto", "white", "colored", "camera", "rician", NoiseModel or JpegIntervals
         The noise, or the kind of it that is estimated: colored noise has a spectrum, a camera's a variance that is
-        affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. With "auto",
+        affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
+        a row, such as a sound, is that of its quietest windows (``quiet_noise``), with hum. With "auto",
         pictures have what ``estimate_noise`` finds, after black and white pixels that were lost are filled (see
         ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white noise.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as

@@ -9,6 +9,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
+from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import SIDES, Windows, doubled
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.noise_model import NoiseModel
@@ -67,8 +68,11 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
 def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseModel:
     """Return colored noise, of one variance, or a camera's, of a variance affine in the signal, without asking whether.
 
-    A ``ValueError`` is raised where there are too few windows without texture or clipped values to tell.
+    Colored noise of a row is that of its quietest windows (see ``quiet_noise``). A ``ValueError`` is raised where there
+    are too few windows without texture or clipped values to tell.
     """
+    if signal.ndim == 2 and kind == "colored":
+        return quiet_noise(signal)
     units = float(units_of(signal.unsqueeze(0))[0])
     windows = Windows.of(signal / units)
     if len(windows.modes) < 2 * FEWEST or _is_clean(windows):
