@@ -116,16 +116,24 @@ class Line:
         return bool(rise > RISE and left < EXPLAINED * np.abs(y - np.median(y)).mean())
 
     @classmethod
-    def through(cls, points: list[tuple[float, float, int]]) -> "Line":
-        """Fit a line of nonnegative floor and gain to brightness, variance and count, by relative errors."""
-        x, y, count = torch.tensor(points, dtype=torch.float64).unbind(1)
-        weight, rows = count.sqrt(), torch.stack([1 / y, x.clamp(min=0) / y], 1)
+    def through(cls, points: list[tuple[float, float, int, int]]) -> "Line":
+        """Fit a line of nonnegative floor and gain to brightness, variance, count and channel, by relative errors.
+
+        The variances of each channel are relative to its own spectrum, and have a factor of their own, 1 in the
+        geometric mean: only the differences within channels tell how the variance depends on brightness.
+        """
+        x, y, count, channel = torch.tensor(points, dtype=torch.float64).unbind(1)
+        x, own = x.clamp(min=0), torch.nn.functional.one_hot(channel.long()).double()
+        weight, factor = count.sqrt(), torch.ones_like(y)
         floor, gain = 1.0, 0.0
         for _ in range(UPDATES):
+            rows = factor.unsqueeze(1) * torch.stack([torch.ones_like(x), x], 1) / y.unsqueeze(1)
             floor, gain = nnls((weight.unsqueeze(1) * rows).numpy(), weight.numpy())[0].tolist()
-            above = y > BEYOND * (floor + gain * x.clamp(min=0))
-            weight = count.sqrt() * torch.where(above, 0.1, 1.0)
-        return cls(floor, gain, tuple(x.tolist()), tuple(y.tolist()))
+            ratio = y / (floor + gain * x).clamp(min=1e-12)
+            weight = count.sqrt() * torch.where(ratio > BEYOND * factor, 0.1, 1.0)
+            means = (own * weight.unsqueeze(1)).mT @ ratio.log() / (own.mT @ weight)
+            factor = (own @ (means - means.mean())).exp()
+        return cls(floor, gain, tuple(x.tolist()), tuple((y / factor).tolist()))
 
 
 @dataclass(frozen=True)
@@ -191,7 +199,7 @@ def _line(factors: list[Factors], chosen: list[Tensor], brightness: Tensor, part
                 noise = scale * some.noise
                 mean = noise + some.signal
                 scale *= float((noise * some.energy / mean.square()).sum() / (noise / mean).sum())
-            points.append((float(brightness[kept, c].mean()), scale * float(some.variance.mean()), len(kept)))
+            points.append((float(brightness[kept, c].mean()), scale * float(some.variance.mean()), len(kept), c))
     return Line.through(points)
 
 

@@ -59,9 +59,17 @@ def test_updates_find_planted_factors(generator):
 
 
 def test_a_line_through_variances_leaves_texture_out():
-    points = [(x, 0.01 + 0.05 * x, 40) for x in (0.1, 0.3, 0.5, 0.7)] + [(0.4, 0.2, 40)]
+    points = [(x, 0.01 + 0.05 * x, 40, 0) for x in (0.1, 0.3, 0.5, 0.7)] + [(0.4, 0.2, 40, 0)]
     line = Line.through(points)
     assert (line.floor, line.gain) == pytest.approx((0.01, 0.05), rel=0.1)
+
+
+def test_each_channel_has_its_own_factor():
+    """A dark and a bright channel, both relative to their own spectra, as of a camera's noise in a colored picture."""
+    dark = [(x, 2 * (0.01 + 0.05 * x), 40, 0) for x in (0.1, 0.15, 0.2)]
+    bright = [(x, 0.5 * (0.01 + 0.05 * x), 40, 1) for x in (0.4, 0.6, 0.8)]
+    line = Line.through(dark + bright)
+    assert (line.floor, line.gain) == pytest.approx((0.01, 0.05), rel=0.05)
 
 
 @pytest.mark.parametrize("width", [1.0, 2.0])
