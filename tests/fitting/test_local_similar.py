@@ -60,6 +60,18 @@ def test_chunks_do_not_change_it(monkeypatch, stripes):
     torch.testing.assert_close(fill_from_similar(observed, ~known, 1e-5), expected)
 
 
+def test_far_places_are_filled_as_if_all_were_sought(monkeypatch, stripes):
+    f, known, pilot = stripes
+    observed, sought, sizes = Observed(f * known, known, pilot), torch.zeros_like(known), []
+    sought[:, 12, 0] = sought[:, 12, -1] = True
+    expected = fill_from_similar(observed, torch.ones_like(known), 1e-5)
+    similar = similar_unknown.similar
+    monkeypatch.setattr(similar_unknown, "similar", lambda f, *rest: sizes.append(f.shape[2]) or similar(f, *rest))
+    found = fill_from_similar(observed, sought, 1e-5)
+    torch.testing.assert_close(found[sought.expand(2, -1, -1)], expected[sought.expand(2, -1, -1)])
+    assert len(sizes) == 2 and max(sizes) < 34 / 2 + 8  # what is between them costs nothing
+
+
 def test_the_local_prior_weighs_groups_by_hidden_samples():
     samples = sample(synthetic_photograph(56, 48), "random:0.5")
     prior = Local(rounds=1, stride=4, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))

@@ -16,7 +16,7 @@ Gaussian on a part of a patch is that of Yu, Sapiro and Mallat (2012).
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from coordnet.linalg.machine import at_once, cholesky, in_threads
@@ -61,14 +61,14 @@ def fill_from_similar(
     moves, size = (2 * SIMILAR_REACH + 1) ** 2, len(pilot) * side**2 * pilot.element_size()
     together = at_once(GROUP * size, pilot.device, BYTES_AT_ONCE)
 
-    def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
-        top, bottom = max(0, int(part[0]) - SIMILAR_REACH), min(height, int(part[-1]) + side + SIMILAR_REACH)
-        corners = (part.unsqueeze(1) * width + columns).flatten()
+    def block(part: Tensor, across: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
+        rows_in, columns_in = (_reached(at, side, n) for at, n in ((part, height), (across, width)))
+        corners = (part.unsqueeze(1) * width + across).flatten()
         needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
-        if not bool(needed.any()):
-            return []
+        inside = pilot[:, rows_in, columns_in]
+        groups = similar(inside, part - rows_in.start, across - columns_in.start, side, SIMILAR_REACH)
+        groups = (groups // inside.shape[2] + rows_in.start) * width + groups % inside.shape[2] + columns_in.start
         found = []
-        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, SIMILAR_REACH)
         for at in needed.nonzero()[:, 0].split(together):
             group, corner = groups[at], corners[at]
             patches = Patches((height, width), (side, side), corner)
@@ -81,12 +81,24 @@ def fill_from_similar(
             found.append((patches, mean.reshape(shape), variance.reshape(shape)))
         return found
 
+    def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
+        seen = sought[:, int(part[0]) : int(part[-1]) + side].flatten(0, 1).any(0)
+        needed = columns[seen.unfold(0, side, 1).any(1)[columns]]
+        gaps = (needed.diff() > 2 * SIMILAR_REACH + side).nonzero()[:, 0] + 1
+        parts = needed.tensor_split(gaps.cpu()) if len(needed) else ()
+        return [each for across in parts for each in block(part, across)]
+
     overlap = Overlap(pilot)
     bands = rows.split(at_once(moves * len(columns) * pilot.element_size(), pilot.device, BAND))
     for found in in_threads(band, bands, pilot.device):
         for part in found:
             overlap.add(*part)
     return overlap.mean(pilot)
+
+
+def _reached(corners: Int[Tensor, " n"], side: int, length: int) -> slice:
+    """Return the part of an axis that patches similar to those at some corners may take."""
+    return slice(max(0, int(corners[0]) - SIMILAR_REACH), min(length, int(corners[-1]) + side + SIMILAR_REACH))
 
 
 def condition(
