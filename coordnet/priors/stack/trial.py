@@ -131,7 +131,7 @@ class Trial:
         """
         apart = [k for k in self._holders if self.plans[k].stands_apart]
         losses = self._losses
-        others = [k for k in self._holders if k not in apart][-1:] or list(losses)[: int(self._is_clustered)]
+        others = [k for k in self._holders if k not in apart][-1:] or [min(losses)] * self._is_clustered
         return min([*others, *apart] or list(losses), key=lambda k: _mean_square(losses[k]))
 
     @property
@@ -166,7 +166,10 @@ class Trial:
         return _mean_square(_blended(self.errors, weights))
 
     def _race(self, held: Hidden, samples: Samples) -> None:
-        """Compare all candidates in few windows, and those that are left in many or, of few nodes, on all."""
+        """Compare candidates in few windows, and those that are left in many or, of few nodes, on all.
+
+        Those that search for their numbers are compared at last alone.
+        """
         dims = len(samples.grid)
         alive: list[int] = list(range(len(self.candidates)))
         few = held.windows(RACED[dims], FEW_WINDOWS)
@@ -176,14 +179,16 @@ class Trial:
             not self._is_small and dims > 2 and held.is_clustered
         ):  # windows would cut frames, or the gaps laid over them
             rounds, alive = [[held]], [k for k in alive if self.plans[k].holds_out]
-        for windows in filter(len, rounds):
-            self.errors = {}
-            self._compare(alive, windows)
+        rounds = [windows for windows in rounds if windows]
+        for windows in rounds:
+            later = [k for k in alive if self.candidates[k].searches and windows is not rounds[-1]]
+            self._compare([k for k in alive if k not in later], windows)
             rivals = self._rivals() if self._is_hopeful or not self._holders else []
             alive = [k for k in self.errors if k in rivals or k in self._holders]
             if alive == self._holders or len(alive) == 1:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
+            alive += filter(self._is_promising, later)
 
     def _refine(self, held: Hidden, samples: Samples) -> None:
         """Compare what is left on a lattice of few nodes at more hidden samples, while there is hope."""
@@ -224,15 +229,28 @@ class Trial:
         return math.inf if few else math.sqrt(np.square(sums).sum() * count / (count - 1)) / len(differences)
 
     def _compare(self, some: Iterable[int], windows: Sequence[Hidden]) -> None:
-        """Find the errors of candidates at the hidden samples of windows, but of those that are not promising."""
+        """Find the errors of candidates at the hidden samples of windows, but of those that are not promising.
+
+        In later windows they follow by their errors in those before, after fits that hide samples themselves, and what
+        was worse than one that is no rival any more is left out.
+        """
+        before, self.errors = {k: _mean_square(e) for k, e in self.errors.items()}, {}
         self._clusters = _joined([window.clusters for window in windows])
-        for k in some:
-            if self.plans[k].is_promising({self.candidates[j]: _mean_square(e) for j, e in self.errors.items()}):
+        order = {k: 0.0 if self.plans[k].holds_out else before.get(k, math.inf) for k in some}
+        for k in sorted(order, key=order.__getitem__) if before else order:
+            beaten = self.errors.keys() & before.keys() - set(self._holders) - set(self._rivals())
+            if beaten and k in before and not self.plans[k].holds_out:
+                continue
+            if self._is_promising(k):
                 errors = self._errors(k, windows)
                 if errors is not None:
                     self.tried[k] = _mean_square(errors)
                     if not self._is_another(k):
                         self.errors[k] = errors
+
+    def _is_promising(self, k: int) -> bool:
+        """Whether a candidate is worth its time, by the errors of those before it."""
+        return self.plans[k].is_promising({self.candidates[j]: _mean_square(e) for j, e in self.errors.items()})
 
     def _is_another(self, k: int) -> bool:
         """Whether a candidate's own fit is the very fit of one before, which it started at."""
