@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -150,7 +151,11 @@ class Interpolation(LinearOperator):
         return values.reshape(*batch, *self.codomain)
 
     def _apply_adjoint(self, y: Float[Tensor, "*signals n"]) -> Float[Tensor, "*signals_lattice"]:
-        result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
-        for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
-            result.index_add_(-1, index, y * weight)
+        parts = (y.unsqueeze(-2) * self.weights.T).flatten(-2)
+        result = y.new_zeros(*y.shape[:-1], math.prod(self.domain)).index_add_(-1, self._nodes, parts)
         return result.reshape(*y.shape[:-1], *self.domain)
+
+    @cached_property
+    def _nodes(self) -> Int[Tensor, " nm"]:
+        """The first node of every point, then the second of every point, and so on."""
+        return self.index.T.flatten()

@@ -41,7 +41,7 @@ class Problem:
     variance: Tensor  # (signals, channels, 1, …), of the rotated channels
     joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
     constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
-    recorder: StepRecorder = field(default_factory=StepRecorder)  # of the steps of all solves
+    recorder: StepRecorder = field(default_factory=StepRecorder)  # all solves share it
 
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
