@@ -18,11 +18,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from coordnet.linalg.machine import at_once
+from coordnet.linalg.machine import at_once, in_threads
 from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
 
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
 EVIDENCE = 2**23  # bytes of the evidence of patches that is held together on a CPU
+DECOMPOSED = 8  # matrices that a thread decomposes at once: one at a time by all threads takes many times as long
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 
 
@@ -87,8 +88,10 @@ class ScaleMixture:
         """Decompose all shapes for a matrix, of which the products with patches are known."""
         rows = matrix @ self.shapes
         stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
-        values, vectors = (found.to(rows) for found in torch.linalg.eigh(stack))
-        values, cross, e = values.clamp(min=0), rows.mT @ vectors, self.energies[:, None]
+        found = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
+        values = torch.cat([part.eigenvalues for part in found]).to(rows).clamp(min=0)
+        vectors = torch.cat([part.eigenvectors.mT for part in found]).mT.to(rows)  # column by column, as LAPACK does
+        cross, e = rows.mT @ vectors, self.energies[:, None]
         gains = e / (e * values.unsqueeze(1) + self.noise)
         own = self.shapes.diagonal(dim1=1, dim2=2).unsqueeze(1)
         variances = (e * own - (e * gains) @ cross.square().mT).clamp(min=0)
