@@ -32,8 +32,8 @@ def plane(*grid):
 def fields(monkeypatch):
     """Two small fields in the place of those of packages, one of a package that is not installed."""
     found = {
-        "row": Field("numpy", 1, lambda: 7 - 30 * wave(90), "a wave", "none"),
-        "square": Field("numpy", 2, lambda: wave(30, 28), "waves", "none"),
+        "row": Field("numpy", 1, lambda: 7 - 30 * wave(60), "a wave", "none"),
+        "square": Field("numpy", 2, lambda: wave(16, 14), "waves", "none"),
         "absent": Field("no_such_package", 2, lambda: wave(9, 9), "nothing", "none"),
     }
     monkeypatch.setattr(kinds, "FIELDS", found)
@@ -121,7 +121,7 @@ def test_a_run_is_recorded_reported_and_gone_on_with(fields, tmp_path):
         text, broken = report("kinds", Options(quick=True), tmp_path, progress=False)
     assert broken == 0 and (tmp_path / "records.jsonl").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"records.jsonl", "kinds.md", "kinds.csv", "kinds.png"}
-    assert "| square, 30×28 |" in text and "12 cells" in text and "| row | numpy | a wave | none |" in text
+    assert "| square, 16×14 |" in text and "12 cells" in text and "| row | numpy | a wave | none |" in text
 
 
 def test_margins_are_over_the_best_peer(fields, tmp_path):
@@ -137,7 +137,7 @@ def test_margins_are_over_the_best_peer(fields, tmp_path):
     assert grid_of(cells).shape == (1, len(SAMPLINGS))
     alone = [r for r in records if r["cell"]["method"]["name"] == "coordnet"]
     assert margins(alone).empty  # a cell without its peers has no margin
-    assert json.dumps(records[0]["cell"]["signal"]["grid"]) == "[90]"
+    assert json.dumps(records[0]["cell"]["signal"]["grid"]) == "[60]"
 
 
 def test_names_of_fields_are_checked(fields, tmp_path):

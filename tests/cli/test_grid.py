@@ -11,7 +11,7 @@ from coordnet.media.columns import read_columns
 from coordnet.plots.stations import GriddedPoints, stations_figure
 
 RNG = np.random.default_rng(0)
-PLACES = np.round(RNG.random((300, 2)) * [30, 20] + [-10, 40], 3)
+PLACES = np.round(RNG.random((150, 2)) * [30, 20] + [-10, 40], 3)
 FILES = {"figure.png", "grid.csv", "grid.nc", "model.safetensors", "record.json"}
 PRIOR = ("--prior", "plates:order=3,cutoff=0.7")
 
@@ -22,7 +22,7 @@ def temperature(x):
 
 @pytest.fixture
 def table(tmp_path):
-    values = temperature(PLACES) + 0.1 * RNG.normal(size=300)
+    values = temperature(PLACES) + 0.1 * RNG.normal(size=150)
     lines = [f"S{i};{x:.3f};{y:.3f};{v:.4f}" for i, ((x, y), v) in enumerate(zip(PLACES, values, strict=True))]
     text = "\n".join(["# stations", "name;lon;lat;t2m", *lines, "X;1.5;;3", "Y;1.5;45;-9999"])
     (tmp_path / "stations.csv").write_text(text + "\n")
@@ -42,37 +42,37 @@ def grid(run, tmp_path):
 
 
 def test_the_files_hold_what_the_library_returns(grid, table):
-    options = ("--value", "t2m", "--missing", "-9999", "--spacing", 0.5, "--max-distance", 4, *PRIOR)
+    options = ("--value", "t2m", "--missing", "-9999", "--spacing", 1, "--max-distance", 4, *PRIOR)
     record, folder = grid(table, *options, "--unit", "t2m=degC", "--standard-name", "T2M=air_temperature")
     assert {path.name for path in folder.iterdir()} == FILES
-    assert (record["points"], record["left_out"], record["merged"]) == (300, 2, 0)
-    columns = read_columns(table, ["lat", "lon", "t2m"]).numbers[:300]
+    assert (record["points"], record["left_out"], record["merged"]) == (150, 2, 0)
+    columns = read_columns(table, ["lat", "lon", "t2m"]).numbers[:150]
     prior = cn.ThinPlate(order=3, cutoff=0.7)
     fit = cn.fit(cn.points(columns[:, :2], columns[:, 2], names=("lat", "lon")), prior=prior)
-    expected = fit.grid(spacing=0.5, max_distance=4.0)
+    expected = fit.grid(spacing=1.0, max_distance=4.0)
     with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
         np.testing.assert_array_equal(found["t2m"], expected)
         np.testing.assert_array_equal(found["lon"], expected["lon"])
-        np.testing.assert_array_equal(found["t2m_std"], fit.grid(spacing=0.5, max_distance=4.0, std=True))
-        np.testing.assert_array_equal(found["extrapolated"] > 0, fit.extrapolates(0.5))
+        np.testing.assert_array_equal(found["t2m_std"], fit.grid(spacing=1.0, max_distance=4.0, std=True))
+        np.testing.assert_array_equal(found["extrapolated"] > 0, fit.extrapolates(1.0))
         assert found["t2m"].attrs["standard_name"] == "air_temperature" and found["t2m"].attrs["units"] == "degC"
         assert found["t2m_std"].attrs["standard_name"] == "air_temperature standard_error"
     again = cn.Reconstruction.load(folder / "model.safetensors")
-    np.testing.assert_array_equal(again.grid(spacing=0.5), fit.grid(spacing=0.5))
+    np.testing.assert_array_equal(again.grid(spacing=1.0), fit.grid(spacing=1.0))
     rows = read_columns(folder / "grid.csv", ["lon", "lat", "t2m"]).numbers
     assert len(rows) == int(np.isfinite(expected).sum())
     first = expected.sel(lon=rows[7, 0], lat=rows[7, 1])
     assert float(first) == rows[7, 2]
     score = fit.score()
     assert record["score"] == {"rmse": score.rmse, "r2": score.r2, "folds": 5, "blocks": score.blocks}
-    assert record["extrapolated"] == pytest.approx(float(fit.extrapolates(0.5).mean()))
+    assert record["extrapolated"] == pytest.approx(float(fit.extrapolates(1.0).mean()))
 
 
 def test_lines_say_what_was_found(run, table):
     status, out, _ = run("grid", table, "--value", "t2m", "--missing", "-9999", *PRIOR)
     assert status == 0
     for text in (
-        "300 points of t2m at lon, lat (2 left out)",
+        "150 points of t2m at lon, lat (2 left out)",
         "error by cross-validation",
         "of it extrapolated (hatched",
     ):

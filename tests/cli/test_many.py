@@ -24,7 +24,8 @@ def folder(tmp_path):
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_one_that_fails_is_reported_at_the_end_and_stops_no_other(run, folder, forked, workers):
-    status, out, err = run("denoise", folder, "--sigma", 0.05, "--workers", workers, "--out", "out")
+    options = ("--sigma", 0.05, "--prior", "adaptive", "--workers", workers)
+    status, out, err = run("denoise", folder, *options, "--out", "out")
     assert status == 2
     assert [line for line in err.splitlines() if line.startswith("coordnet: ")] == [err.splitlines()[-1]]
     assert "2.png: " in err.splitlines()[-1]
@@ -45,7 +46,8 @@ def test_figures_and_models_of_several_files_are_drawn_where_asked_for(run, fold
 
 
 def test_a_second_run_does_what_is_left(run, folder):
-    command = ("upscale", folder / "1.png", folder / "2.png", folder / "3.png", "--out", "out", "--quiet")
+    files = (folder / "1.png", folder / "2.png", folder / "3.png")
+    command = ("upscale", *files, "--prior", "none", "--out", "out", "--quiet")
     assert run(*command)[0] == 2
     before = os.stat("out/1/record.json").st_mtime_ns
     write_media(synthetic_photograph(9, 9), folder / "new.png")

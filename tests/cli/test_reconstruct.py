@@ -78,7 +78,9 @@ def wave_of(count, channels=1):
 # Patterns on a picture
 
 
-@pytest.mark.parametrize(("sample", "prior"), [("random:0.5", SMOOTH), ("entries:0.5", "auto"), ("bayer:RGGB", SMOOTH)])
+@pytest.mark.parametrize(
+    ("sample", "prior"), [("random:0.5", SMOOTH), ("entries:0.5", "adaptive"), ("bayer:RGGB", SMOOTH)]
+)
 def test_patterns_reconstruct_a_photograph(reconstruct, photo, sample, prior):
     record, folder = reconstruct(photo, "--sample", sample, "--prior", prior)
     assert record["sample"] == sample
@@ -123,7 +125,7 @@ def test_masks_tell_what_is_known(reconstruct, photo, inputs, suffix):
     known = torch.ones(32, 27, dtype=torch.bool)
     known[10:15, 8:16] = False
     mask = save_mask(inputs / f"mask{suffix}", known)
-    record, folder = reconstruct(photo, "--sample", f"mask:{mask}")
+    record, folder = reconstruct(photo, "--sample", f"mask:{mask}", "--prior", "smooth")
     picture, made = load(photo), load(folder / "reconstruction.png")
     assert record["psnr"]["held_out"] == pytest.approx(psnr(made, picture, ~known), abs=0.1)
     assert record["psnr"]["fitted"] > record["psnr"]["held_out"] > 15
@@ -153,7 +155,7 @@ def test_robust_fits_leave_outliers_aside(run, inputs, tmp_path):
 
 def test_the_peers_are_printed_below_and_the_slow_one_is_named(run, photo, monkeypatch):
     monkeypatch.setattr("coordnet.metrics.scores.expected_seconds", lambda samples, name: 0.0)
-    status, out, _ = run("reconstruct", photo)
+    status, out, _ = run("reconstruct", photo, "--prior", "smooth")
     lines = out.splitlines()
     assert status == 0
     assert lines[0] == "photo 32×27×3, random:0.25"
@@ -161,7 +163,9 @@ def test_the_peers_are_printed_below_and_the_slow_one_is_named(run, photo, monke
     names = ["coordnet", "linear interpolation", "cubic spline", "biharmonic inpainting"]
     assert [line[:24].strip() for line in table] == names
     monkeypatch.setattr("coordnet.metrics.scores.expected_seconds", lambda samples, name: 1e6 * (name == "biharmonic"))
-    assert "biharmonic inpainting     left out: takes about 1e+06 s" in run("reconstruct", photo)[1]
+    assert (
+        "biharmonic inpainting     left out: takes about 1e+06 s" in run("reconstruct", photo, "--prior", "smooth")[1]
+    )
 
 
 def test_a_row_is_sampled_at_every_second_value_by_default(reconstruct, inputs):
@@ -184,7 +188,7 @@ def test_a_signal_of_another_range_is_drawn_and_scored_on_its_own(run, inputs, m
         return figures[0]
 
     monkeypatch.setattr("coordnet.cli.reconstruct.reconstruction_figure", drawn)
-    status, out, _ = run("reconstruct", inputs / "a.npy", "--out", "out")
+    status, out, _ = run("reconstruct", inputs / "a.npy", "--prior", "smooth", "--out", "out")
     assert status == 0
     assert f"PSNR is against the signal's own range of {high - low}" in out
     truth, samples, estimate, error, *bars = figures[0].axes
@@ -218,9 +222,10 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
 def test_the_comparison_of_priors_is_shown(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
-    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((30, 3)), delimiter=",")
+    places = np.random.default_rng(0).random((40, 2))
+    np.savetxt(tmp_path / "a.csv", np.column_stack([places, np.sin(5 * places[:, 0])]), delimiter=",")
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
-    options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
+    options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "16,12")}
     status, _, err = run(command, *options.get(command, ("a.npy",)), "--out", "out")
     assert (status, err.count("comparing priors …")) == (0, 1)
 
@@ -357,10 +362,11 @@ def save_points(path, points, header=None):
     return path
 
 
-@pytest.mark.parametrize(("header", "bounds"), [(None, None), ("x,y,grey", "-1,3,2,5")])
-def test_points_become_a_picture(fit, inputs, header, bounds):
+@pytest.mark.parametrize(
+    ("header", "options"), [(None, ()), ("x,y,grey", ("--bounds", "-1,3,2,5", "--prior", "smooth"))]
+)
+def test_points_become_a_picture(fit, inputs, header, options):
     path = save_points(inputs / "points.csv", scattered(), header)
-    options = [] if bounds is None else ["--bounds", bounds]
     record, folder = fit(path, "--shape", "24,30", *options)
     assert record["points"] == 400
     assert record["shape"] == [24, 30, 1]
@@ -500,7 +506,7 @@ def test_one_sample_gives_a_constant(reconstruct, photo, inputs):
 
 def test_a_mask_with_everything_known(reconstruct, photo, inputs):
     mask = save_mask(inputs / "mask.png", torch.ones(32, 27, dtype=torch.bool))
-    record, folder = reconstruct(photo, "--sample", f"mask:{mask}")
+    record, folder = reconstruct(photo, "--sample", f"mask:{mask}", "--prior", "smooth")
     assert record["psnr"]["held_out"] is None
     assert psnr(load(folder / "reconstruction.png"), load(photo)) > 25
 
@@ -659,7 +665,7 @@ def test_bad_points_give_one_line_and_write_nothing(run, inputs, text, options, 
 def test_queries_outside_are_clamped_on_request(fit, inputs):
     path = save_points(inputs / "points.csv", scattered())
     (inputs / "query.csv").write_text("1,3\n1,99\n1,5\n")
-    _, folder = fit(path, "--shape", "12,12", "--at", inputs / "query.csv", "--clamp")
+    _, folder = fit(path, "--shape", "12,12", "--at", inputs / "query.csv", "--clamp", "--prior", "smooth")
     values = read_media(folder / "query.csv").signal[:, 2]
     assert float(values[1]) == pytest.approx(float(values[2]), abs=1e-5)
 

@@ -69,7 +69,8 @@ def test_denoise(command, options):
 
 @PRIORS
 def test_demosaic(command, options, prior):
-    written, model, given = command("demosaic", "--pattern", "GRBG", *options, channels=1)
+    signal = synthetic_photograph(12, 10, 1)
+    written, model, given = command("demosaic", "--pattern", "GRBG", *options, signal=signal)
     same(written, model, cn.demosaic(given[..., 0], "GRBG", prior=prior, seed=SEED))
 
 

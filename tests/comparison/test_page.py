@@ -19,6 +19,7 @@ from coordnet.metrics import baselines
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 ODD = "<b>& 'odd\" photo"
+COMMAND = ("--encoder", "gaussian", "--html", "--quiet", "--out", "out")
 
 
 def failing(_):
@@ -36,7 +37,7 @@ def folder(tmp_path_factory):
         patch.setitem(baselines.BASELINES, "nearest", lambda s: torch.ones(*s.grid, s.channels))
         patch.setitem(baselines.BASELINES, "cubic", failing)
         patch.setattr(table, "comparison_figure", lambda *_, **__: Figure((1, 1)))
-        patch.setattr(sys, "argv", ["coordnet", "compare", f"{ODD}.png", "--html", "--quiet", "--out", "out"])
+        patch.setattr(sys, "argv", ["coordnet", "compare", f"{ODD}.png", "--sample", "every:2", *COMMAND])
         assert main() == 0
     return folder / "out"
 

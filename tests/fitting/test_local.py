@@ -260,11 +260,11 @@ def test_it_gains_on_a_clip_in_which_a_picture_moves():
 
 def test_the_seed_fixes_it_and_chunks_and_threads_do_not_change_it(monkeypatch):
     samples = sample(synthetic_photograph(30, 28), "random:0.4")
-    prior = Local(rounds=1, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
+    prior = Local((4, 4), rounds=1, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
     expected = fit(samples, prior).render()
     assert torch.equal(fit(samples, prior).render(), expected)
     monkeypatch.setattr(any_mask, "FACTORIZED", 4000)
-    monkeypatch.setattr(classes, "COVARIANCES", 4 * 77 * 5 * 64**2)
+    monkeypatch.setattr(classes, "COVARIANCES", 4 * 77 * 5 * 16**2)
     chunked = fit(samples, prior).render()
     torch.testing.assert_close(chunked, expected, atol=2e-3, rtol=0)
     before = torch.get_num_threads()
@@ -348,8 +348,10 @@ def test_a_constant_stays_one():
 def test_noise_below_rounding_and_beyond_any_range_is_that_of_the_limits(pattern):
     """Float32 tells no noise below a millionth of the range, and none above a million ranges, from these."""
     samples = sample(synthetic_photograph(16, 16), pattern)
+    pilot = Adaptive((Smoothness(1.5, 0.01),), rounds=1)
     for extreme, limit in ((1e-300, 1e-30), (1e300, 1e30)):
-        one, other = (fit(samples, Local(rounds=1, noise=noise)).render() for noise in (extreme, limit))
+        priors = (Local((4, 4), rounds=1, pilot=pilot, noise=noise) for noise in (extreme, limit))
+        one, other = (fit(samples, prior).render() for prior in priors)
         assert bool(torch.isfinite(one).all())
         torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
 

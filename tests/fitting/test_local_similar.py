@@ -92,7 +92,7 @@ def test_groups_correct_the_patches_of_lattices_and_mosaics(pattern, monkeypatch
     known = samples.geometry.known(3)
 
     def score():
-        made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local(rounds=1))
+        made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local((4, 4), rounds=1))
         render = made.render(alignment="sample")
         torch.testing.assert_close(render[known], truth[known], atol=1e-5, rtol=0)
         return psnr(render, truth, ~known)

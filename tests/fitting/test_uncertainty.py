@@ -199,7 +199,7 @@ def test_a_fit_says_how_sure_it_is_on_any_lattice(grid, pattern, dtype):
 def test_the_folds_have_the_deviation_of_a_local_prior():
     samples = sampled((32, 32), 1, "random:0.5")[1]
     table = SampleTable(samples)
-    refit = cn.fit(samples, prior=cn.Local()).uncertainty.refit
+    refit = cn.fit(samples, prior=cn.Local((4, 4))).uncertainty.refit
     folded, fits = table.folded(refit), [refit(table._without(hidden)) for hidden in table.folds()]
     expected = np.stack([fit.learned["deviation"].flatten().numpy() for fit in fits])
     np.testing.assert_allclose(folded.deviation, expected.mean(0), rtol=1e-4)

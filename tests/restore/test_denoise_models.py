@@ -28,7 +28,7 @@ def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
 
 
 def test_a_flat_spectrum_is_white_noise(generator):
-    truth, y = noisy(cn.NoiseModel(floor=0.01), generator)
+    truth, y = noisy(cn.NoiseModel(floor=0.01), generator, size=(40, 36))
     flat = cn.NoiseModel(gaussian_spectrum(0.0, 3), floor=0.01)
     made, white = (cn.denoise(y, noise=m, prior="local").signal for m in (flat, cn.NoiseModel(floor=0.01)))
     torch.testing.assert_close(made, white, atol=2e-3, rtol=0)
