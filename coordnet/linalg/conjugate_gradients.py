@@ -206,9 +206,13 @@ class _Iteration:
     def store(self) -> None:
         """Copy the remaining systems into ``solution`` and ``reached``."""
         for all_systems, part in ((self.solution, self.x), (self.reached, self.squares)):
-            if part is not all_systems:
+            if part is all_systems:
+                continue
+            if self.separate:
                 channels = all_systems.shape[1]
                 all_systems[self.places // channels, self.places % channels] = part.flatten(0, 1)
+            else:
+                all_systems.copy_(part)
 
 
 def subset(tensor: Shaped[Tensor, "..."], kept: Places) -> Shaped[Tensor, "..."]:
