@@ -76,7 +76,7 @@ def test_integers_are_restored_as_their_values_in_the_unit_interval():
 
 def test_a_batch_is_restored_signal_by_signal():
     batch = torch.stack([PICTURE, 0.2 * PICTURE.flip(0)])
-    prior = cn.Local(rounds=1)
+    prior = cn.Local((4, 4), rounds=1)
     made = cn.inpaint(batch, KNOWN, prior=prior)
     for one, signal in zip(made.signal, batch, strict=True):
         assert torch.allclose(one, cn.inpaint(signal, KNOWN, prior=prior).signal, atol=2e-3)
