@@ -234,7 +234,7 @@ RESTORED = {
     "inpaint, NumPy mask": lambda x: cn.inpaint(x, mask(len(x)).numpy(), prior=SMOOTH),
     "demosaic": lambda x: cn.demosaic(x[..., 0], "RGGB", prior=ADAPTIVE),
     "denoise, adaptive": lambda x: cn.denoise(x, 0.05, prior="adaptive"),
-    "denoise, local": lambda x: cn.denoise(x, 0.05, prior="local"),
+    "denoise, local": lambda x: cn.denoise(x, 0.05, prior=cn.Local((4, 4))),
     "denoise, clipped": lambda x: cn.denoise(x[..., :1].clamp(0.4, 0.6), prior="adaptive"),
     "upscale": lambda x: cn.upscale(x, 2.0, prior="none"),
     "upscale, local": lambda x: cn.upscale(x, 2.0),
@@ -372,13 +372,13 @@ def test_launches_and_waits_do_not_creep_back(pretended, name):
 
 def test_products_of_ten_bits_do_not_reach_iterations(pretended):
     noisy = (picture(16) + 0.002 * torch.randn(16, 16, 3, dtype=torch.float64, generator=seeded())).float()
-    expected = cn.denoise(noisy, 0.002, prior="local").signal
+    expected = cn.denoise(noisy, 0.002, prior=cn.Local((4, 4))).signal
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")
         one = noisy[..., 0]
         assert not torch.equal((one.to("cuda") @ one.to("cuda")).cpu(), one @ one)
-        found = cn.denoise(noisy.to("cuda"), 0.002, prior="local").signal
+        found = cn.denoise(noisy.to("cuda"), 0.002, prior=cn.Local((4, 4))).signal
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)

@@ -10,6 +10,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 LARGEST = 1_000_000  # bytes
+COARSE = "%matplotlib inline\n%config InlineBackend.print_figure_kwargs = {'bbox_inches': None, 'dpi': 10}"
 
 
 def test_there_are_nine():
@@ -21,6 +22,7 @@ def kernel(tmp_path_factory):
     """One kernel for all notebooks, which import PyTorch once, and the folder in which they run."""
     folder = tmp_path_factory.mktemp("notebooks")
     manager, client = start_new_kernel(cwd=str(folder))
+    client.execute_interactive(COARSE, silent=True)
     yield manager, client, folder
     client.stop_channels()
     manager.shutdown_kernel(now=True)

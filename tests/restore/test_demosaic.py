@@ -19,7 +19,7 @@ def noisy(generator):
 
 def test_noise_that_is_given_is_removed_from_the_measured_colors_too(noisy):
     truth, mosaic = noisy
-    kept, cleaned = cn.demosaic(mosaic, "GRBG", prior=cn.Local()), cn.demosaic(mosaic, "GRBG", SIGMA)
+    kept, cleaned = cn.demosaic(mosaic, "GRBG", prior=cn.Local((4, 4))), cn.demosaic(mosaic, "GRBG", SIGMA)
     assert cn.psnr(cleaned.signal, truth) > cn.psnr(kept.signal, truth) + 4
     assert cleaned.report["sigma"] == SIGMA and "sigma" not in kept.report
     same = cn.demosaic(mosaic, "GRBG", SIGMA, prior=cn.Local())

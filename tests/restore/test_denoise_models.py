@@ -16,7 +16,7 @@ def noisy(model, generator, channels=3, size=(112, 104)):
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
-@pytest.mark.parametrize(("prior", "channels"), [("local", 3), ("adaptive", 1)])
+@pytest.mark.parametrize(("prior", "channels"), [(cn.Local((4, 4)), 3), ("adaptive", 1)])
 def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
     model = cn.NoiseModel(gaussian_spectrum(1.0, channels), floor=0.1)
     truth, y = noisy(model, generator, channels)
@@ -29,8 +29,8 @@ def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
 
 def test_a_flat_spectrum_is_white_noise(generator):
     truth, y = noisy(cn.NoiseModel(floor=0.01), generator, size=(40, 36))
-    flat = cn.NoiseModel(gaussian_spectrum(0.0, 3), floor=0.01)
-    made, white = (cn.denoise(y, noise=m, prior="local").signal for m in (flat, cn.NoiseModel(floor=0.01)))
+    flat, prior = cn.NoiseModel(gaussian_spectrum(0.0, 3), floor=0.01), cn.Local((4, 4))
+    made, white = (cn.denoise(y, noise=m, prior=prior).signal for m in (flat, cn.NoiseModel(floor=0.01)))
     torch.testing.assert_close(made, white, atol=2e-3, rtol=0)
 
 
@@ -44,8 +44,8 @@ def test_a_flat_spectrum_changes_nothing_in_windows(generator):
 def test_a_variance_that_depends_on_the_signal_is_used(generator):
     model = cn.NoiseModel(gain=0.03, floor=0.0002)
     truth, y = noisy(model, generator)
-    made = cn.denoise(y, noise=model, prior="local")
-    white = cn.denoise(y, float(model.variance(truth).mean().sqrt()), prior="local")
+    made = cn.denoise(y, noise=model, prior=cn.Local((4, 4)))
+    white = cn.denoise(y, float(model.variance(truth).mean().sqrt()), prior=cn.Local((4, 4)))
     assert cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 0.3
 
 
