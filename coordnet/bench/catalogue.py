@@ -51,6 +51,10 @@ QUALITY = {  # parts of ``coordnet bench quality``
         "Linear measurements: a blur and a quarter of Fourier space with noise of σ = 0.01, and 30 "
         "projections with σ = 0.1; the peers' free numbers are chosen with hindsight"
     ),
+    "trained": (
+        "What networks that were trained on other photographs add: FFDNet, weighed beside the default, and alone with "
+        "the true noise; demosaicnet; total variation with the best weight by hindsight"
+    ),
     "intervals": "Intervals of 90 % at unknown pixels",
     "intervals-clips": "Intervals of 90 % at unknown pixels of video cubes",
     "intervals-damage": "Intervals of 90 % in holes, scratches and text",

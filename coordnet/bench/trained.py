@@ -1,0 +1,75 @@
+"""Trained networks beside the methods that need no training: alone, and weighed by this library.
+
+FFDNet and demosaicnet were trained on photographs, though not on Kodak's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from coordnet.bench.experiment import Case, Estimator, Outcome
+from coordnet.comparison.stopwatch import timed
+from coordnet.fitting.fit import fit
+from coordnet.priors.base import Prior
+from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.denoiser.ffdnet import PACKAGE, ffdnet
+from coordnet.restore.denoise import denoise
+from coordnet.restore.upscale import upscale
+
+SEEN = 32  # pixels beyond the border that demosaicnet looks at, a multiple of its pattern
+
+
+@dataclass(frozen=True)
+class WithFFDNet(Estimator):
+    """A restoration by what suits the samples, beside which FFDNet is weighed; without it if not ``trained``."""
+
+    function: Callable[[Case, Denoiser | None], Tensor]
+    trained: bool = True
+
+    @property
+    def package(self) -> str | None:
+        """The package that has the weights."""
+        return PACKAGE if self.trained else None
+
+    def __call__(self, case: Case) -> Outcome:
+        """Restore the signal."""
+        denoiser = Denoiser.named("ffdnet") if self.trained else None
+        return Outcome(*timed(lambda: self.function(case, denoiser)))
+
+
+def filled(case: Case, denoiser: Denoiser | None) -> Tensor:
+    """Fit the samples."""
+    prior: Prior | str = denoiser or "auto"
+    return fit(case.samples, prior=prior).render(case.samples.grid, alignment="sample")  # type: ignore[arg-type]
+
+
+def enlarged(case: Case, denoiser: Denoiser | None) -> Tensor:
+    """Enlarge the picture."""
+    values = case.samples.values
+    return upscale(values, case.samples.grid[0] / values.shape[0], prior=denoiser or "auto").signal
+
+
+def cleaned(case: Case, denoiser: Denoiser | None) -> Tensor:
+    """Remove noise, which is estimated."""
+    return denoise(case.samples.values, prior=denoiser or "auto").signal
+
+
+@torch.no_grad()
+def ffdnet_alone(case: Case) -> Tensor:
+    """Denoise a picture of even sides by FFDNet, with the true noise."""
+    return ffdnet()(case.samples.values.movedim(-1, 0).unsqueeze(0), case.noise)[0].movedim(0, -1)
+
+
+@torch.no_grad()
+def demosaicnet(case: Case) -> Tensor:
+    """Demosaic by the network of Gharbi, Chaurasia, Paris and Durand (2016), whose pattern is the mirrored RGGB."""
+    from demosaicnet import BayerDemosaick  # pyright: ignore[reportMissingImports]
+
+    mosaic = case.samples.values * case.samples.geometry.full_weights
+    given = pad(mosaic.flip(1).movedim(-1, 0).unsqueeze(0), (SEEN,) * 4, mode="circular")
+    made = BayerDemosaick()(given)[0].movedim(0, -1)
+    (top, height), (left, width) = (((n - m) // 2, m) for n, m in zip(made.shape[:2], mosaic.shape[:2], strict=True))
+    return made[top : top + height, left : left + width].flip(1)
