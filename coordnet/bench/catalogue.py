@@ -52,8 +52,11 @@ QUALITY = {  # parts of ``coordnet bench quality``
         "projections with σ = 0.1; the peers' free numbers are chosen with hindsight"
     ),
     "trained": (
-        "What networks that were trained on other photographs add: FFDNet, weighed beside the default, and alone with "
-        "the true noise; demosaicnet; total variation with the best weight by hindsight"
+        "What networks add that were trained on other photographs: FFDNet, weighed beside the default, and alone with "
+        "the true noise; demosaicnet"
+    ),
+    "trained-measurements": (
+        "The same for measurements, beside total variation (scikit-image) with the best weight by hindsight"
     ),
     "intervals": "Intervals of 90 % at unknown pixels",
     "intervals-clips": "Intervals of 90 % at unknown pixels of video cubes",

