@@ -8,13 +8,13 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"), key=lambda p: int(p.name.split("_")[0]))
 LARGEST = 1_000_000  # bytes
 COARSE = "%matplotlib inline\n%config InlineBackend.print_figure_kwargs = {'bbox_inches': None, 'dpi': 10}"
 
 
-def test_there_are_nine():
-    assert [path.name[:2] for path in NOTEBOOKS] == [f"{i}_" for i in range(1, 10)]
+def test_there_are_ten():
+    assert [path.name.split("_")[0] for path in NOTEBOOKS] == [str(i) for i in range(1, 11)]
 
 
 @pytest.fixture(scope="module")

