@@ -19,7 +19,7 @@ from coordnet.priors.denoiser.ffdnet import PACKAGE, ffdnet
 from coordnet.restore.denoise import denoise
 from coordnet.restore.upscale import upscale
 
-SEEN = 32  # pixels beyond the border that demosaicnet looks at, a multiple of its pattern
+SEEN = 32  # pixels beyond the border that demosaicnet is shown, whose reflection keeps the pattern
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def demosaicnet(case: Case) -> Tensor:
     from demosaicnet import BayerDemosaick  # pyright: ignore[reportMissingImports]
 
     mosaic = case.samples.values * case.samples.geometry.full_weights
-    given = pad(mosaic.flip(1).movedim(-1, 0).unsqueeze(0), (SEEN,) * 4, mode="circular")
+    given = pad(mosaic.flip(1).movedim(-1, 0).unsqueeze(0), (SEEN,) * 4, mode="reflect")
     made = BayerDemosaick()(given)[0].movedim(0, -1)
     (top, height), (left, width) = (((n - m) // 2, m) for n, m in zip(made.shape[:2], mosaic.shape[:2], strict=True))
     return made[top : top + height, left : left + width].flip(1)
