@@ -26,6 +26,9 @@ FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them 
 CORNER = 0.75  # fraction of the highest frequency; modes above it on every axis are taken for noise
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
 DRAWN_SIDE = 8  # side in pixels of the parts of a picture by which a drawing in two colors is known
+PLAIN = (
+    0.25  # least share of parts that are constant between the ends of the range: photographs have 0, screenshots 0.5
+)
 CONSTANT, INSIDE = 0.05, 0.1  # least share of them that is constant, and largest share at the ends of one between them
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
@@ -100,16 +103,21 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
 
 
 def is_drawn(picture: Float[Tensor, "height width channels"]) -> bool:
-    """Return whether a picture is drawn in black and white, or two other colors, like text: nothing in it shows noise.
+    """Return whether a picture is drawn, like a screenshot or a text in two colors: nothing in it shows noise.
 
-    Some of its parts are constant, all others have values at the ends of the range, and most of them at both ends.
-    Noise that was clipped leaves values between the ends wherever the signal is; counts of few photons seldom reach the
-    largest one.
+    Many of its parts are constant, between the ends of the range, where nothing clips noise. Or some are constant, all
+    others have values at the ends, and most of them at both ends. Noise that was clipped leaves values between the ends
+    wherever the signal is; counts of few photons seldom reach the largest one.
     """
     side, grid = DRAWN_SIDE, picture.shape[:2]
     if min(grid) < side:
         return False
-    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (side, side), (0, 0)).flatten(0, 1).flatten(1)
+    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (side, side), (0, 0)).flatten(0, 1).flatten(2)
+    ends = (tiles == picture.min()) | (tiles == picture.max())
+    plain = (tiles.amin(2) == tiles.amax(2)).all(1) & ~ends.flatten(1).any(1)
+    if float(plain.double().mean()) >= PLAIN:
+        return True
+    tiles = tiles.flatten(1)
     low, high = tiles == picture.min(), tiles == picture.max()
     is_constant = tiles.amin(1) == tiles.amax(1)
     inside = (low | high).double().mean(1) <= INSIDE

@@ -120,6 +120,16 @@ def test_dense_strokes_in_two_colors_are_no_noise(generator):
     assert not is_drawn(noisy)
 
 
+def test_screenshots_are_left_alone(generator):
+    """Letters have all frequencies; the flat surfaces between them show that there is no noise."""
+    shot = torch.full((96, 128, 3), 0.95)
+    shot[:20], shot[24:60, :100] = torch.tensor([0.2, 0.4, 0.8]), torch.rand(36, 100, 1, generator=generator)
+    assert cn.estimate_noise(shot).kind == "none"
+    torch.testing.assert_close(cn.denoise(shot).signal, shot, atol=1e-6, rtol=0)
+    noisy = shot + 0.02 * torch.randn(shot.shape, generator=generator)
+    assert not is_drawn(noisy)
+
+
 def test_counts_of_few_photons_are_no_drawing():
     y, x = np.mgrid[:96, :96] - 48
     mean = 2 * np.exp(-(y**2 + x**2) / 450)
