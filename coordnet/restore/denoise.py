@@ -2,38 +2,29 @@
 
 import math
 import statistics
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import DenoiseReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
-from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import Prior, Setting
-from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
-from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
-from coordnet.restore.cleaners import CLEANERS, TRIED, Cleaned, Noise, Signal, cleaned, noisier
+from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
+from coordnet.restore.denoise_choice import asked_prior, chosen_prior, mean_level, noise_model, white_level
 from coordnet.restore.impulses import lost_pixels
 from coordnet.restore.inpaint import inpaint
-from coordnet.restore.noise import noise_level, refuse_more_than
-from coordnet.restore.noise_estimate import required_noise, supported_noise
+from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
-from coordnet.restore.rician import check_magnitudes, rician_level
-from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal
 from coordnet.sampling.axes import Axis
@@ -44,9 +35,7 @@ from coordnet.sampling.noise_model import NoiseModel
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
-UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
-KINDS = ("auto", "white", "colored", "camera", "rician")
 
 
 @full_precision()
@@ -131,7 +120,7 @@ def denoise(
     opacity = values[..., -1:] if alpha else values[..., :0]
     values = values[..., :-1] if alpha else values
     _check(values, sigma)
-    asked = None if prior == "auto" else _asked(prior)
+    asked = None if prior == "auto" else asked_prior(prior)
     if isinstance(noise, JpegIntervals):
         noise.check(values)
         if sigma is not None:
@@ -141,12 +130,12 @@ def denoise(
     lost = lost_pixels(values) if dims == 2 and sigma is None and noise == "auto" else None
     if lost is not None:
         values = inpaint(values, ~lost, prior=Local(), dimensions=2, largest=largest, progress=progress).signal
-    model = _model(values, sigma, noise)
+    model = noise_model(values, sigma, noise)
     is_plain = model.kind in ("none", "white")
     sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
-    level = _level(tiles, values, sigma, progress=progress) if is_plain else _mean_level(values, model)
+    level = white_level(tiles, values, sigma, progress=progress) if is_plain else mean_level(values, model)
     work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
-    chosen, tried = _chosen(asked, values, work, seed)
+    chosen, tried = chosen_prior(asked, values, work, seed)
     report = DenoiseReport(
         prior=chosen.name,
         sigma=level,
@@ -209,50 +198,6 @@ def _filtered(
     return clean, None, {**found, **tiles.report()}
 
 
-def _model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
-    """Return the model of the noise; white noise has an empty one, since its level is estimated by tiles."""
-    if isinstance(noise, NoiseModel):
-        if sigma is not None:
-            raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
-        channels, axes = signal.shape[-1], signal.ndim - 1
-        if noise.spectrum is not None and (len(noise.spectrum), noise.spectrum.ndim - 2) != (channels, axes):
-            expected = f"a spectrum of {channels} channels, with {axes} axes"
-            raise _checks.wrong("noise", expected, f"one of shape {tuple(noise.spectrum.shape)}")
-        if noise.magnitude:
-            check_magnitudes(signal)
-        return noise
-    kind = _checks.choice("noise", noise, KINDS)
-    if sigma is not None and kind in ("colored", "camera"):
-        raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
-    if kind == "rician":
-        return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
-    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim != 3):
-        return NoiseModel()
-    return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
-
-
-def _mean_level(signal: Signal, model: NoiseModel) -> float:
-    """Return the root of the mean variance of the noise on a signal."""
-    return math.sqrt(float(model.variance(signal).double().mean()))
-
-
-def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
-    """Return sigma, or if it is not given the median of the noise levels of a signal's tiles.
-
-    A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many.
-    """
-    hidden = not progress or len(tiles) == 1
-    with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
-        estimate = statistics.median(noise_level(signal[tile]) for tile in bar)
-    if sigma is None:
-        return estimate
-    rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
-    if sigma > 0 and estimate > rounding and not 1 / UNLIKE <= estimate / sigma <= UNLIKE:
-        text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
-        warnings.warn(text, _checks.CoordnetWarning, stacklevel=3)
-    return sigma
-
-
 def _check(values: Signal, sigma: float | None) -> None:
     if values.ndim - 1 not in WINDOW_SIDES:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
@@ -262,60 +207,6 @@ def _check(values: Signal, sigma: float | None) -> None:
         raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
     if sigma is not None:
         refuse_more_than(values, _checks.nonnegative("sigma", sigma))
-
-
-def _asked(prior: Prior | str) -> Prior:
-    """Return the prior that was asked for; a ``ValueError`` is raised if it takes no noise."""
-    if isinstance(prior, str):
-        prior = PRIORS[_checks.choice("prior", prior, ("auto", *PRIORS))]()
-    if as_prior(prior, REQUIRED).name not in CLEANERS:
-        return prior.with_noise(0.0)
-    if isinstance(prior, Adaptive) and prior != Adaptive():
-        raise _checks.wrong("prior", "cn.Adaptive() as it is: its windows have no parameters", repr(prior))
-    return prior
-
-
-def _chosen(asked: Prior | None, values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
-    """Return the prior for a signal, and what decided; a denoiser is weighed against the one that suits the signal.
-
-    A ``ValueError`` is raised for a denoiser of noise that is not white: its weight needs noise alike on all values.
-    """
-    if isinstance(asked, Denoiser) and not noise.is_plain:
-        expected = f"local or adaptive for {noise.model.kind} noise, or a denoiser with noise white"
-        raise _checks.wrong("prior", expected, asked.text)
-    if isinstance(asked, Denoiser) and values.ndim not in (3, 4):
-        raise _checks.wrong("signal", "a picture, a clip or a volume for a denoiser", tuple(values.shape))
-    if asked is not None and not isinstance(asked, Denoiser):
-        return asked, None
-    better, tried = _better_prior(values, noise, seed)
-    return (better if asked is None else asked.among(better, Lattice(tuple(values.shape[:-1])))), tried
-
-
-def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
-    """Return the prior that suits a signal, and the mean squared differences that decided.
-
-    With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
-    noise: the mean squared difference of the latter from an estimate by the former is the estimate's error, plus a
-    constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The local prior is taken where it is better
-    by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
-    It is taken for noise that is not white too.
-    """
-    grid = tuple(values.shape[:-1])
-    setting = Setting(Lattice(grid), values.shape[-1], values.device)
-    if noise.level == 0 or len(grid) != 2 or Local(noise=noise.level).seconds(setting) > LONGEST_FIT:
-        return Adaptive(), None
-    if not noise.is_plain:  # a spectrum is not known well enough for that
-        return Local(), None
-    part = values[middle(grid, TRIED)]
-    more, added, all_noise = noisier(part, noise, seed)
-    target = part - added / ADDED
-    errors = {
-        prior.name: (cleaned(prior, more, all_noise)[0] - target).double().square() for prior in (Local(), Adaptive())
-    }
-    gain = errors["adaptive"] - errors["local"]
-    is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
-    tried = {prior: float(error.mean()) for prior, error in errors.items()}
-    return Local() if is_better else Adaptive(), tried
 
 
 def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None, str]:

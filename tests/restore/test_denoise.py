@@ -144,7 +144,7 @@ def test_the_middle_decides_the_prior():
 
 def test_only_pictures_for_which_there_is_time_take_the_local_prior(monkeypatch):
     y = noisy(synthetic_photograph(200, 20, 1), 0.1)
-    monkeypatch.setattr("coordnet.restore.denoise.LONGEST_FIT", 0.0)
+    monkeypatch.setattr("coordnet.restore.denoise_choice.LONGEST_FIT", 0.0)
     assert cn.denoise(y, 0.1).report["prior"] == "adaptive"
     made = cn.denoise(y, 0.1, prior="local", largest=3000)
     assert made.report["tiles"][0] > 1

@@ -1,0 +1,126 @@
+"""What is decided before noise is removed from a signal: its noise, and the prior."""
+
+import math
+import statistics
+import warnings
+
+import torch
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.fitting.choice import LONGEST_FIT
+from coordnet.plans.hold_out import middle
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.local import Local
+from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
+from coordnet.restore.cleaners import CLEANERS, TRIED, Noise, Signal, cleaned, noisier
+from coordnet.restore.noise import noise_level
+from coordnet.restore.noise_estimate import required_noise, supported_noise
+from coordnet.restore.restored import Tiles
+from coordnet.restore.rician import check_magnitudes, rician_level
+from coordnet.restore.weighed import ADDED
+from coordnet.sampling.grids import Lattice
+from coordnet.sampling.noise_model import NoiseModel
+
+UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
+KINDS = ("auto", "white", "colored", "camera", "rician")
+
+
+def noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
+    """Return the model of the noise; white noise has an empty one, since its level is estimated by tiles."""
+    if isinstance(noise, NoiseModel):
+        if sigma is not None:
+            raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
+        channels, axes = signal.shape[-1], signal.ndim - 1
+        if noise.spectrum is not None and (len(noise.spectrum), noise.spectrum.ndim - 2) != (channels, axes):
+            expected = f"a spectrum of {channels} channels, with {axes} axes"
+            raise _checks.wrong("noise", expected, f"one of shape {tuple(noise.spectrum.shape)}")
+        if noise.magnitude:
+            check_magnitudes(signal)
+        return noise
+    kind = _checks.choice("noise", noise, KINDS)
+    if sigma is not None and kind in ("colored", "camera"):
+        raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
+    if kind == "rician":
+        return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
+    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim != 3):
+        return NoiseModel()
+    return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
+
+
+def mean_level(signal: Signal, model: NoiseModel) -> float:
+    """Return the root of the mean variance of the noise on a signal."""
+    return math.sqrt(float(model.variance(signal).double().mean()))
+
+
+def white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
+    """Return sigma, or if it is not given the median of the noise levels of a signal's tiles.
+
+    A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many.
+    """
+    hidden = not progress or len(tiles) == 1
+    with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
+        estimate = statistics.median(noise_level(signal[tile]) for tile in bar)
+    if sigma is None:
+        return estimate
+    rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
+    if sigma > 0 and estimate > rounding and not 1 / UNLIKE <= estimate / sigma <= UNLIKE:
+        text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
+        warnings.warn(text, _checks.CoordnetWarning, stacklevel=3)
+    return sigma
+
+
+def asked_prior(prior: Prior | str) -> Prior:
+    """Return the prior that was asked for; a ``ValueError`` is raised if it takes no noise."""
+    if isinstance(prior, str):
+        prior = PRIORS[_checks.choice("prior", prior, ("auto", *PRIORS))]()
+    if as_prior(prior, REQUIRED).name not in CLEANERS:
+        return prior.with_noise(0.0)
+    if isinstance(prior, Adaptive) and prior != Adaptive():
+        raise _checks.wrong("prior", "cn.Adaptive() as it is: its windows have no parameters", repr(prior))
+    return prior
+
+
+def chosen_prior(asked: Prior | None, values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
+    """Return the prior for a signal, and what decided; a denoiser is weighed against the one that suits the signal.
+
+    A ``ValueError`` is raised for a denoiser of noise that is not white: its weight needs noise alike on all values.
+    """
+    if isinstance(asked, Denoiser) and not noise.is_plain:
+        expected = f"local or adaptive for {noise.model.kind} noise, or a denoiser with noise white"
+        raise _checks.wrong("prior", expected, asked.text)
+    if isinstance(asked, Denoiser) and values.ndim not in (3, 4):
+        raise _checks.wrong("signal", "a picture, a clip or a volume for a denoiser", tuple(values.shape))
+    if asked is not None and not isinstance(asked, Denoiser):
+        return asked, None
+    better, tried = _better_prior(values, noise, seed)
+    return (better if asked is None else asked.among(better, Lattice(tuple(values.shape[:-1])))), tried
+
+
+def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
+    """Return the prior that suits a signal, and the mean squared differences that decided.
+
+    With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
+    noise: the mean squared difference of the latter from an estimate by the former is the estimate's error, plus a
+    constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The local prior is taken where it is better
+    by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
+    It is taken for noise that is not white too.
+    """
+    grid = tuple(values.shape[:-1])
+    setting = Setting(Lattice(grid), values.shape[-1], values.device)
+    if noise.level == 0 or len(grid) != 2 or Local(noise=noise.level).seconds(setting) > LONGEST_FIT:
+        return Adaptive(), None
+    if not noise.is_plain:  # a spectrum is not known well enough for that
+        return Local(), None
+    part = values[middle(grid, TRIED)]
+    more, added, all_noise = noisier(part, noise, seed)
+    target = part - added / ADDED
+    errors = {
+        prior.name: (cleaned(prior, more, all_noise)[0] - target).double().square() for prior in (Local(), Adaptive())
+    }
+    gain = errors["adaptive"] - errors["local"]
+    is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
+    tried = {prior: float(error.mean()) for prior, error in errors.items()}
+    return Local() if is_better else Adaptive(), tried
