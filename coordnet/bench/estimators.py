@@ -30,7 +30,8 @@ from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
-from coordnet.restore.upscale import PixelKind, upscale
+from coordnet.restore.upscale import upscale
+from coordnet.restore.upscale_choice import PixelKind
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 from coordnet.sampling.axes import Axes
 

@@ -38,8 +38,9 @@ from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.restored import Restored, Tiles
 from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows
-from coordnet.restore.upscale import PIXEL_KINDS, UPSCALE_PRIORS, WHITE, PixelKind, enlarged, nearest
+from coordnet.restore.upscale import UPSCALE_PRIORS, WHITE, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
+from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 

@@ -15,17 +15,8 @@ from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.plans.plan import Plan
-from coordnet.restore.upscale import (
-    PIXEL_KINDS,
-    PixelKind,
-    center,
-    choose,
-    enlarged,
-    pixel_plan,
-    premultiplied,
-    smoothed,
-    unmultiplied,
-)
+from coordnet.restore.upscale import enlarged, premultiplied, unmultiplied
+from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind, center, choose, pixel_plan, smoothed
 
 LARGEST_BLOCK = 256  # rows of the result in a block; larger blocks are no faster
 COPIES = 4  # copies in memory of a block of the result and of the rows it needs

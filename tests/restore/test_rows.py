@@ -18,7 +18,7 @@ from coordnet.media.files import MediaError
 from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
-from coordnet.restore.upscale import SIGMAS, choose_sigma
+from coordnet.restore.upscale_choice import SIGMAS, choose_sigma
 from coordnet.sampling.grids import Lattice
 from tests.helpers import refused, synthetic_photograph
 

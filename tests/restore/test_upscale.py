@@ -6,7 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.restore.rows import upscale_rows
-from coordnet.restore.upscale import choose_strength, stein_strength
+from coordnet.restore.upscale_choice import choose_strength, stein_strength
 from tests.helpers import synthetic_photograph
 
 
