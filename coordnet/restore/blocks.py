@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,14 +16,30 @@ HALO = ByAxes({1: 512, 2: 32, 3: 16, 4: 8})
 LEAST_SIDE = 2  # smallest length of a block along a divided axis, in halos
 SAMPLED = 4  # blocks from which the others' prior is learned
 BYTES = 1000  # peak bytes of a fit for each value of a block with its halo
+BYTES_OF_RESULT = 300  # peak bytes of enlarging a block for each value of the result
 BASE = 2**29  # bytes of the interpreter with its packages and of what Dask reads ahead
 
 Block = np.ndarray  # (*lengths, channels)
 
 
+@runtime_checkable
+class DaskArray(Protocol):
+    """An array of Dask's, of which nothing is in memory."""
+
+    @property
+    def dask(self) -> Any:
+        """The graph of the tasks that compute it."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its lengths."""
+        ...
+
+
 def is_divided(signal: Any) -> bool:
-    """Return whether a signal is a Dask array, of which nothing is in memory."""
-    return hasattr(signal, "dask") and hasattr(signal, "chunks")
+    """Return whether a signal is a Dask array, which is divided into blocks."""
+    return isinstance(signal, DaskArray)
 
 
 @dataclass(frozen=True)
@@ -52,30 +68,38 @@ class Blocks:
 
     @classmethod
     def of(
-        cls, signal: Any, divided: Sequence[int], periodic: Iterable[int] = (), memory: int | None = None
+        cls,
+        signal: Any,
+        divided: Sequence[int],
+        periodic: Iterable[int] = (),
+        memory: int | None = None,
+        *,
+        growth: int = 1,
     ) -> "Blocks":
         """Divide some axes of a signal so that the fit of a block takes at most ``memory`` bytes.
 
-        Without a memory a block has at most a quarter of the points of the largest signal that is fitted as a whole, or
-        the smallest lengths. Periodic axes that no suitable number of blocks divides evenly do not go around. A
-        ``ValueError`` is raised if the memory does not suffice for the smallest blocks, or for a chunk of the signal.
+        Without a memory a block has at most a quarter of the values that the largest signal has which is fitted as a
+        whole, or the smallest lengths. Periodic axes that no suitable number of blocks divides evenly do not go around.
+        Results have ``growth`` times as many nodes along each divided axis. A ``ValueError`` is raised if the memory
+        does not suffice for the smallest blocks, or for a chunk of the signal.
         """
         from dask import array as da
 
-        grid, largest = tuple(signal.shape[:-1]), MAX_POINTS // FEWER
+        grid, channels = tuple(signal.shape[:-1]), signal.shape[-1]
+        each = max(BYTES, BYTES_OF_RESULT * growth ** len(divided))
+        most = MAX_POINTS // FEWER if memory is None else max(memory - BASE, 0) // each
         if memory is not None:
-            largest = max(memory - BASE, 0) // (BYTES * signal.shape[-1])
             check_chunks(signal, memory)
         reach, around = HALO[len(divided)], set(periodic)
         lengths = list(grid)
         halo = [min(reach, n) if j in around else 0 for j, n in enumerate((*grid, 0))]
-        while math.prod(n + 2 * h for n, h in zip(lengths, halo, strict=False)) > largest:
+        while (values := channels * math.prod(n + 2 * h for n, h in zip(lengths, halo, strict=False))) > most:
             axis = max(divided, key=lengths.__getitem__)
             if lengths[axis] <= LEAST_SIDE * reach:
                 break
             count = -(-grid[axis] // lengths[axis]) + 1
             lengths[axis], halo[axis] = -(-grid[axis] // count), reach
-        _check_block(math.prod(n + 2 * h for n, h in zip(lengths, halo, strict=False)) * signal.shape[-1], memory)
+        _check_block(BASE + each * values, memory)
         for axis in sorted(around):
             even = [n for n in range(LEAST_SIDE * reach, lengths[axis] + 1) if grid[axis] % n == 0]
             lengths[axis] = even[-1] if even else lengths[axis]
@@ -155,10 +179,10 @@ class _Cropped:
         return self.work(*parts)[self.crop]
 
 
-def _check_block(values: int, memory: int | None) -> None:
-    """Refuse a memory that does not suffice for the fit of a block with some values, with a ``ValueError``."""
-    if memory is not None and BASE + BYTES * values > memory:
-        raise _checks.wrong("memory", f"at least {BASE + BYTES * values:,} bytes for a block", f"{memory:,}")
+def _check_block(needed: int, memory: int | None) -> None:
+    """Refuse a memory that does not suffice for what the fit of a block needs, with a ``ValueError``."""
+    if memory is not None and needed > memory:
+        raise _checks.wrong("memory", f"at least {needed:,} bytes for a block", f"{memory:,}")
 
 
 def check_chunks(signal: Any, memory: int) -> None:

@@ -1,31 +1,29 @@
 """Denoising: noise on all samples of a signal is removed by the local prior or an adaptive Wiener filter."""
 
-import math
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
-from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import DenoiseReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
+from coordnet.restore.blocks import DaskArray, is_divided
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
-from coordnet.restore.denoise_choice import asked_prior, chosen_prior, mean_level, noise_model, white_level
+from coordnet.restore.denoise_blocks import denoise_blocks
+from coordnet.restore.denoise_choice import asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.impulses import lost_pixels
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
-from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
@@ -33,14 +31,11 @@ from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.noise_model import NoiseModel
 
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
-ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
-BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
-LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
 
 
 @full_precision()
 def denoise(
-    signal: Array,
+    signal: Array | DaskArray,
     sigma: float | None = None,
     *,
     noise: NoiseModel | JpegIntervals | str = "auto",
@@ -49,6 +44,7 @@ def denoise(
     dimensions: int | None = None,
     seed: int = 0,
     largest: int | None = None,
+    memory: int | None = None,
     progress: bool = False,
 ) -> Restored:
     """Remove Gaussian noise, white or not, by a prior that is adapted to the very signal.
@@ -60,8 +56,9 @@ def denoise(
 
     Parameters
     ----------
-    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
-        A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
+    signal : NumPy array, tensor or Dask array, (*grid, channels), or (height, width) for a gray picture
+        A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1]. A Dask array is denoised
+        when it is computed, in overlapping blocks, of which some decide now on the noise and the prior.
     sigma : float, optional
         Standard deviation of the noise, of integers after they are scaled; before clipping, where values were clipped.
         It is estimated if not given. A ``CoordnetWarning`` says where the estimate of white noise is less than half of
@@ -88,6 +85,8 @@ def denoise(
         Seed of the probe that estimates the remaining error, and of the noise that is added where priors are tried.
     largest : int
         Points of the largest signal that is filtered as a whole, 4 million if not given; see ``Tiles``.
+    memory : int, optional
+        The bytes that one block of a Dask array takes at most; about 1.5 GiB if not given.
 
     Returns
     -------
@@ -106,7 +105,8 @@ def denoise(
         If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
         standard deviation, there are more than four axes, the prior is another one or takes no such noise (a denoiser
         takes white noise), values are negative for Rician noise, ``noise`` is colored or a camera's though sigma is
-        given, or the signal does not show its spectrum.
+        given, or the signal does not show its spectrum. Also if the memory does not suffice for a block or a chunk of a
+        Dask array.
 
     Notes
     -----
@@ -114,12 +114,16 @@ def denoise(
     estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
     _checks.integer("seed", seed, 0)
+    if is_divided(signal):
+        return denoise_blocks(signal, sigma, noise, prior, alpha, dimensions, seed, memory)
     values, form = as_signal(signal, dimensions=dimensions)
     values, dims = values.detach(), values.ndim - 1
     alpha = dims == 2 and has_opacity(values) if alpha is None else alpha
     opacity = values[..., -1:] if alpha else values[..., :0]
     values = values[..., :-1] if alpha else values
-    _check(values, sigma)
+    check_values(values)
+    if sigma is not None:
+        refuse_more_than(values, _checks.nonnegative("sigma", sigma))
     asked = None if prior == "auto" else asked_prior(prior)
     if isinstance(noise, JpegIntervals):
         noise.check(values)
@@ -130,23 +134,18 @@ def denoise(
     lost = lost_pixels(values) if dims == 2 and sigma is None and noise == "auto" else None
     if lost is not None:
         values = inpaint(values, ~lost, prior=Local(), dimensions=2, largest=largest, progress=progress).signal
-    model = noise_model(values, sigma, noise)
-    is_plain = model.kind in ("none", "white")
-    sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
-    level = white_level(tiles, values, sigma, progress=progress) if is_plain else mean_level(values, model)
-    work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
-    chosen, tried = chosen_prior(asked, values, work, seed)
+    chosen, work, tried = settled(values, sigma, noise, asked, seed, tiles, progress=progress)
     report = DenoiseReport(
         prior=chosen.name,
-        sigma=level,
-        sigma_given=sigma is not None,
+        sigma=work.level,
+        sigma_given=work.given,
         expected_psnr=None,
         tried=tried,
-        noise=_described(work, lost),
+        noise=described(work, lost),
     )
     clean, fit, found = _filtered(tiles, values, chosen, work, report)
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
-    return Restored(whole, fit, found, found["expected_psnr"], noise=None if is_plain else model)
+    return Restored(whole, fit, found, found["expected_psnr"], noise=None if work.is_plain else work.model)
 
 
 def _within(
@@ -160,15 +159,6 @@ def _within(
     report = DenoiseReport(prior=prior.name, sigma=work.level, sigma_given=False, expected_psnr=None, noise=found)
     clean, fit, record = _filtered(tiles, values, prior, work, report, intervals.nearest)
     return Restored(form.restore(clean), fit, record, None)
-
-
-def _described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
-    """Return what a report says of the noise: its kind, the variance, and the share of the pixels that were lost."""
-    kind, floor = noise.model.kind, noise.model.floor
-    if noise.is_plain:
-        kind, floor = "white" if noise.level > 0 else "none", min(noise.level * noise.level, LARGEST)
-    share = 0.0 if lost is None else float(lost.double().mean())
-    return {"kind": kind, "floor": floor, "gain": noise.model.gain, "lost": share}
 
 
 def _filtered(
@@ -194,19 +184,8 @@ def _filtered(
         return fit.render(alignment="sample"), fit, fit.report.as_dict()
     clean, error, used = _in_tiles(tiles, values, prior, noise)
     clean = nearest(clean)
-    found = replace(report, prior=used, expected_psnr=_psnr(error, clean, noise.level)).as_dict()
+    found = replace(report, prior=used, expected_psnr=expected_psnr(error, clean, noise.level)).as_dict()
     return clean, None, {**found, **tiles.report()}
-
-
-def _check(values: Signal, sigma: float | None) -> None:
-    if values.ndim - 1 not in WINDOW_SIDES:
-        raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
-    if not bool(torch.isfinite(values).all()):
-        raise _checks.wrong("signal", "finite values", "NaN or infinity")
-    if (largest := float(values.abs().max())) > (most := torch.finfo(values.dtype).max / ROOM):
-        raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
-    if sigma is not None:
-        refuse_more_than(values, _checks.nonnegative("sigma", sigma))
 
 
 def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None, str]:
@@ -248,16 +227,5 @@ class NoisePlan(Plan):
         """Return the coefficients of the estimate; the noise is that of the original values, as clipping was."""
         clean, error, learned, used = self.clean(values.values[0].movedim(0, -1))
         f = (clean - values.means[0]).movedim(-1, 0).unsqueeze(0)
-        report = replace(self.report, prior=used, expected_psnr=_psnr(error, clean, self.report.sigma))
+        report = replace(self.report, prior=used, expected_psnr=expected_psnr(error, clean, self.report.sigma))
         return Fitted(make_periodic(f, self.encoding.shape), report, learned)
-
-
-def _psnr(error: float | None, clean: Signal, level: float) -> float | None:
-    """Return the PSNR of an expected mean squared error against the range of the estimate.
-
-    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, else its own span.
-    """
-    if error is None or math.isinf(error):
-        return None
-    beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
-    return decibels(error, 1.0 if beyond < BEYOND else value_range(clean)[0])

@@ -3,12 +3,15 @@
 import math
 import statistics
 import warnings
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.fitting.choice import LONGEST_FIT
+from coordnet.metrics.scores import decibels, value_range
 from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
@@ -21,14 +24,46 @@ from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Tiles
 from coordnet.restore.rician import check_magnitudes, rician_level
 from coordnet.restore.weighed import ADDED
+from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
 
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 KINDS = ("auto", "white", "colored", "camera", "rician")
+ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
+BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
+LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
 
 
-def noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
+class Settled(NamedTuple):
+    """The prior and the noise for a signal, and the mean squared differences that decided on the prior, if any."""
+
+    prior: Prior
+    noise: Noise
+    tried: dict[str, float] | None
+
+
+def settled(
+    values: Signal,
+    sigma: float | None,
+    noise: NoiseModel | str,
+    asked: Prior | None,
+    seed: int,
+    tiles: Tiles,
+    *,
+    progress: bool = False,
+) -> Settled:
+    """Return what is decided on a signal; the arguments are those of ``denoise``, where it says what is raised."""
+    model = _noise_model(values, sigma, noise)
+    is_plain = model.kind in ("none", "white")
+    sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
+    level = _white_level(tiles, values, sigma, progress=progress) if is_plain else _mean_level(values, model)
+    work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
+    chosen, tried = _chosen_prior(asked, values, work, seed)
+    return Settled(chosen, work, tried)
+
+
+def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
     """Return the model of the noise; white noise has an empty one, since its level is estimated by tiles."""
     if isinstance(noise, NoiseModel):
         if sigma is not None:
@@ -50,12 +85,12 @@ def noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) ->
     return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
 
 
-def mean_level(signal: Signal, model: NoiseModel) -> float:
+def _mean_level(signal: Signal, model: NoiseModel) -> float:
     """Return the root of the mean variance of the noise on a signal."""
     return math.sqrt(float(model.variance(signal).double().mean()))
 
 
-def white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
+def _white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
     """Return sigma, or if it is not given the median of the noise levels of a signal's tiles.
 
     A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many.
@@ -68,7 +103,7 @@ def white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: 
     rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
     if sigma > 0 and estimate > rounding and not 1 / UNLIKE <= estimate / sigma <= UNLIKE:
         text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
-        warnings.warn(text, _checks.CoordnetWarning, stacklevel=3)
+        warnings.warn(text, _checks.CoordnetWarning, stacklevel=4)
     return sigma
 
 
@@ -83,7 +118,9 @@ def asked_prior(prior: Prior | str) -> Prior:
     return prior
 
 
-def chosen_prior(asked: Prior | None, values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
+def _chosen_prior(
+    asked: Prior | None, values: Signal, noise: Noise, seed: int
+) -> tuple[Prior, dict[str, float] | None]:
     """Return the prior for a signal, and what decided; a denoiser is weighed against the one that suits the signal.
 
     A ``ValueError`` is raised for a denoiser of noise that is not white: its weight needs noise alike on all values.
@@ -124,3 +161,33 @@ def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[
     is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
     tried = {prior: float(error.mean()) for prior, error in errors.items()}
     return Local() if is_better else Adaptive(), tried
+
+
+def check_values(values: Signal) -> None:
+    """Refuse a signal of too many axes, or with values that are not finite or too large, with a ``ValueError``."""
+    if values.ndim - 1 not in WINDOW_SIDES:
+        raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
+    if not bool(torch.isfinite(values).all()):
+        raise _checks.wrong("signal", "finite values", "NaN or infinity")
+    if (largest := float(values.abs().max())) > (most := torch.finfo(values.dtype).max / ROOM):
+        raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
+
+
+def described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
+    """Return what a report says of the noise: its kind, the variance, and the share of the pixels that were lost."""
+    kind, floor = noise.model.kind, noise.model.floor
+    if noise.is_plain:
+        kind, floor = "white" if noise.level > 0 else "none", min(noise.level * noise.level, LARGEST)
+    share = 0.0 if lost is None else float(lost.double().mean())
+    return {"kind": kind, "floor": floor, "gain": noise.model.gain, "lost": share}
+
+
+def expected_psnr(error: float | None, clean: Signal, level: float) -> float | None:
+    """Return the PSNR of an expected mean squared error against the range of the estimate.
+
+    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, else its own span.
+    """
+    if error is None or math.isinf(error):
+        return None
+    beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
+    return decibels(error, 1.0 if beyond < BEYOND else value_range(clean)[0])

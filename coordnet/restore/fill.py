@@ -79,7 +79,7 @@ def fill(
     seed : int, optional
         The seed of the hidden samples that decide the prior.
     memory : int, optional
-        The bytes that filling one block of a Dask array takes at most; about a gigabyte for each channel if not given.
+        The bytes that filling one block of a Dask array takes at most; about 1.5 GiB if not given.
     progress : bool
         Whether to show bars.
 
@@ -243,19 +243,19 @@ def _in_blocks(
     blocks = Blocks.of(signal, range(int(gaps.has_time), signal.ndim - 1), around, memory)
     used = "auto" if gaps.prior == "auto" else as_prior(gaps.prior, REQUIRED).name
     gaps = replace(gaps, progress=False)
-    some = list(blocks.sample(_has_gaps)) or list(blocks.sample(_has_values))
+    some = list(blocks.sample(has_gaps)) or list(blocks.sample(has_values))
     if not some:
         raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
     if any(blocks.halo):
-        _check_divisible(gaps)
+        check_divisible(gaps)
     if len(blocks) > 1:
-        gaps, used = _taught(gaps, some)
+        gaps, used = taught(gaps, some)
     channels = signal.shape[-1] * (2 if gaps.uncertainty else 1)
     made = blocks.map(gaps.block, *(() if valid is None else (valid,)), channels=channels)
     return made, {"used": used} | blocks.report()
 
 
-def _taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
+def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
     """Return how gaps are filled with what some blocks of the signal teach, and the prior that this takes."""
     samples = [gaps.samples(block) for block in some]
     prior = gaps.chosen(samples[0])
@@ -265,16 +265,21 @@ def _taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
     return taught, fits[0].report.used(prior.name)
 
 
-def _has_gaps(block: Signal) -> bool:
+def has_gaps(block: Signal) -> bool:
+    """Return whether some values of a block are missing, and others are not."""
     return 0 < int(np.isnan(block).sum()) < block.size
 
 
-def _has_values(block: Signal) -> bool:
+def has_values(block: Signal) -> bool:
+    """Return whether a block has a value that is not missing."""
     return not bool(np.isnan(block).all())
 
 
-def _check_divisible(gaps: Gaps) -> None:
-    """Refuse arrays without time in blocks with halos that have unequal coordinates, or a longest gap."""
+def check_divisible(gaps: Gaps) -> None:
+    """Refuse arrays without time in blocks with halos that have unequal coordinates, or a longest gap.
+
+    A ``ValueError`` is raised for them.
+    """
     if gaps.has_time:
         return
     if gaps.max_gap is not None:

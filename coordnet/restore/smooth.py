@@ -1,13 +1,18 @@
 """Smoothing: the noise of labeled arrays is removed, where values are missing too."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
+from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
+from coordnet.restore.blocks import Block, Blocks, is_divided
 from coordnet.restore.denoise import denoise
-from coordnet.restore.fill import fill
+from coordnet.restore.denoise_blocks import BlockCleaner, learn
+from coordnet.restore.fill import Gaps, check_divisible, fill, has_gaps, has_values, taught
 from coordnet.restore.labeled import Labeled
 
 
@@ -18,11 +23,13 @@ def smooth(
     *,
     prior: str = "auto",
     seed: int = 0,
+    memory: int | None = None,
     progress: bool = False,
 ) -> Any:
     """Remove white noise from an ``xarray.DataArray``; missing values stay missing.
 
-    They are filled, by the adaptive prior, before the noise is removed, and left out of the result.
+    They are filled, by the adaptive prior, before the noise is removed, and left out of the result. A Dask array is
+    smoothed when it is computed, in overlapping blocks of space, of which some decide now on the noise and the priors.
 
     Parameters
     ----------
@@ -32,7 +39,7 @@ def smooth(
         The standard deviation of the noise, which is estimated if not given.
     dim : str or sequence of str, optional
         The dimensions of the signal; see ``fill``.
-    prior, seed, progress
+    prior, seed, memory, progress
         Those of ``denoise``.
 
     Returns
@@ -47,6 +54,8 @@ def smooth(
     """
     labeled = Labeled.of(array, dim)
     signal = labeled.signal()
+    if is_divided(signal):
+        return labeled.labeled(_in_blocks(labeled, signal, sigma, prior, seed, memory))
     missing = np.isnan(signal)
     if missing.any():
         whole = np.ones(array.shape, dtype=bool)
@@ -55,3 +64,35 @@ def smooth(
     options: Any = {"prior": prior, "seed": seed, "dimensions": len(labeled.axes), "progress": progress}
     made = denoise(np.ascontiguousarray(signal), sigma, alpha=False, **options).signal
     return labeled.labeled(np.where(missing, np.nan, made))
+
+
+@dataclass(frozen=True)
+class _Smoother:
+    """How a block is smoothed: its gaps are filled, its noise is removed, and the gaps are missing again."""
+
+    gaps: Gaps
+    cleaner: BlockCleaner
+
+    def __call__(self, block: Block) -> Block:
+        if not has_values(block):
+            return block
+        filled = self.gaps.block(block, np.ones(block.shape, dtype=bool))
+        return np.where(np.isnan(block), block, self.cleaner(filled))
+
+
+def _in_blocks(labeled: Labeled, signal: Any, sigma: float | None, prior: str, seed: int, memory: int | None) -> Any:
+    """Return a Dask array without its noise, which is removed when it is computed."""
+    around = [j for j, d in enumerate(labeled.axes) if labeled.period(d, None) is not None]
+    blocks = Blocks.of(signal, range(int(labeled.has_time), signal.ndim - 1), around, memory)
+    some = list(blocks.sample(has_values))
+    if not some:
+        raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
+    numbers = tuple(labeled.numbers(d) for d in labeled.axes)
+    gaps, found = Gaps(numbers, labeled.has_time, None, Adaptive(seed=seed), None, False, False), some
+    if gapped := [block for block in some if has_gaps(block)]:
+        check_divisible(gaps)
+        gaps = taught(gaps, gapped)[0]
+        found = [gaps.block(block, np.ones(block.shape, dtype=bool)) for block in some]
+    whole = [torch.from_numpy(np.ascontiguousarray(block)) for block in found]
+    cleaner, _ = learn(whole, sigma, prior=prior, seed=seed, grid=blocks.grid)
+    return blocks.map(_Smoother(gaps, cleaner))

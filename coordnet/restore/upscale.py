@@ -4,6 +4,7 @@ Pictures enlarged from their own halves decide on the Gaussians' width, and tell
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,13 +17,15 @@ from coordnet.fitting.closed_form import plan
 from coordnet.linalg.waiting import stage
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import FitReport
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
+from coordnet.restore.blocks import Block, Blocks, DaskArray, is_divided
 from coordnet.restore.denoise import denoise
 from coordnet.restore.restored import Restored, has_opacity
-from coordnet.restore.upscale_choice import PIXEL_KINDS, Pictures, PixelKind, choose, fitted
-from coordnet.sampling.arrays import Array, as_signal
+from coordnet.restore.upscale_choice import NOISE_SIDE, PIXEL_KINDS, Pictures, PixelKind, center, choose, fitted
+from coordnet.sampling.arrays import Array, as_signal, count_axes
 from coordnet.sampling.grids import AreaLattice
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.noise_model import NoiseModel
@@ -39,13 +42,14 @@ UPSCALE_PRIORS = ("auto", "local", "none")
 
 
 def upscale(
-    image: Array,
+    image: Array | DaskArray,
     factor: float = 2.0,
     *,
     samples: PixelKind = "area",
     prior: Denoiser | str = "auto",
     noise: NoiseModel | JpegIntervals | str = WHITE,
     alpha: bool | None = None,
+    memory: int | None = None,
     progress: bool = False,
 ) -> Restored:
     """Enlarge a picture in closed form; the pixels' cells keep their place.
@@ -60,9 +64,10 @@ def upscale(
     Parameters
     ----------
     image : NumPy array or tensor, (height, width), (height, width, channels) or (batch, height, width, channels)
-        The picture, or pictures that share what is chosen. Integers of 8 and 16 bits are scaled to [0, 1].
+        The picture, or pictures that share what is chosen. Integers of 8 and 16 bits are scaled to [0, 1]. One picture
+        that is a Dask array is enlarged when it is computed, in overlapping blocks.
     factor : float
-        Factor on the height and the width, at least 1.
+        Factor on the height and the width, at least 1; a whole number for a Dask array.
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
     prior : "auto", "local", "none" or a Denoiser
@@ -74,6 +79,8 @@ def upscale(
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels in [0, 1] if not given. Colors are then enlarged
         times opacity.
+    memory : int, optional
+        The bytes that one block of a Dask array takes at most; about 1.5 GiB if not given.
     progress : bool
         Whether a bar shows the stages.
 
@@ -93,43 +100,108 @@ def upscale(
     ValueError
         If the picture has NaN or infinity, or values whose squares are infinite, the factor is below 1, ``samples`` or
         the prior is of another kind, the local prior is named for points or for less than 4 pixels a side, or the
-        result has more than ``MAX_PIXELS`` pixels.
+        result has more than ``MAX_PIXELS`` pixels and is no Dask array. Also if the memory does not suffice for a block
+        or a chunk of one.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
     denoiser = prior if isinstance(prior, Denoiser) else None
     named = "auto" if isinstance(prior, Denoiser) else _checks.choice("prior", prior, UPSCALE_PRIORS)
     if named == "local" and samples == "point":
         raise _checks.wrong("prior", "auto or none for points", "local")
+    if is_divided(image):
+        if noise != WHITE:
+            raise _checks.wrong("noise", "white for a Dask array (see denoise)", noise)
+        return _in_blocks(image, factor, samples, named, denoiser, alpha, memory)
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     values = values.detach()
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
     if math.prod(shape) * values.shape[:-3].numel() > MAX_PIXELS:
         found = f"{factor:g}, {shape[0]} by {shape[1]}"
         raise _checks.wrong("factor", f"one that leaves at most {MAX_PIXELS:,} pixels", found)
+    _check_values(values)
+    alpha = has_opacity(values) if alpha is None else alpha
+    removed: dict[str, Any] = {}
+    if noise != WHITE:
+        values, removed["removed"] = _without_noise(values, noise, alpha=alpha, progress=progress)
+    chosen, expected = choose(premultiplied(values) if alpha else values, samples)
+    count = 1 if samples == "point" else division(tuple(values.shape), factor, named, values.device)
+    large, fit, made = Enlarger(factor, samples, count, chosen, denoiser, alpha).enlarged(values, progress=progress)
+    expected = made.pop("divided_psnr") if count > 1 else expected
+    return Restored(kind.restore(large), fit, {**fit.report.as_dict(), "samples": samples, **made, **removed}, expected)
+
+
+@dataclass(frozen=True)
+class Enlarger:
+    """How a picture is enlarged, or every block of one; the names are those of ``upscale``.
+
+    Each pixel is divided into ``count`` parts along its sides by the local prior, and ``chosen`` is what ``choose``
+    returned.
+    """
+
+    factor: float
+    samples: PixelKind
+    count: int
+    chosen: dict[str, Any]
+    denoiser: Denoiser | None
+    alpha: bool
+
+    def enlarged(self, values: Pictures, *, progress: bool = False) -> tuple[Tensor, Reconstruction, dict[str, Any]]:
+        """Return larger pictures, the fit that renders them, and what a report says."""
+        peak, shape = max(1.0, float(values.abs().max())), enlarged(tuple(values.shape[-3:-1]), self.factor)
+        values = premultiplied(values) if self.alpha else values
+        made = {**self.chosen, "prior": "none"}
+        if self.samples == "point":
+            fit = fitted(values, sigma=self.chosen["sigma"])
+        elif self.count > 1:
+            finer, report, psnr = divided(values, self.count, self.chosen["noise"], self.denoiser, progress=progress)
+            made |= {"prior": report.used("local"), "division": self.count, "local": report.as_dict()}
+            fit, made["divided_psnr"] = fitted(finer), psnr
+        else:
+            with stage("fitting", shown=progress):
+                fit = fitted(values, strength=self.chosen["strength"])
+        with stage("enlarging", shown=progress):
+            return unmultiplied(fit.render(shape), peak) if self.alpha else fit.render(shape), fit, made
+
+    def __call__(self, block: Block) -> Block:
+        """Return a larger block (height, width, channels) of a picture, in its own type."""
+        values, kind = as_signal(block, "image", dimensions=2)
+        _check_values(values)
+        return kind.restore(self.enlarged(values)[0])
+
+
+def _in_blocks(
+    image: Any,
+    factor: float,
+    samples: PixelKind,
+    prior: str,
+    denoiser: Denoiser | None,
+    alpha: bool | None,
+    memory: int | None,
+) -> Restored:
+    """Return a Dask array that is enlarged when it is computed; its middle decides as a picture of its own would."""
+    if count_axes(image.shape, 2, "image") and not float(_checks.finite("factor", factor)).is_integer():
+        raise _checks.wrong("factor", "a whole number for a Dask array", factor)
+    shape = enlarged(image.shape[:2], factor)
+    source = image if image.ndim == 3 else image[..., None]
+    part, _ = as_signal(source[center(source.shape, NOISE_SIDE)].compute(), "image", dimensions=2)
+    _check_values(part)
+    alpha = has_opacity(part) if alpha is None else alpha
+    chosen, expected = choose(premultiplied(part) if alpha else part, samples)
+    count = 1 if samples == "point" else division(source.shape, factor, prior, part.device)
+    blocks = Blocks.of(source, (0, 1), memory=memory, growth=shape[0] // source.shape[0])
+    work = Enlarger(factor, samples, count, chosen, denoiser, alpha)
+    made = blocks.map(work, factor=shape[0] // source.shape[0])
+    used = {"prior": "local", "division": count} if count > 1 else {"prior": "none"}
+    report = {"samples": samples, **chosen, **used} | blocks.report()
+    return Restored(made if image.ndim == 3 else made[..., 0], None, report, expected)
+
+
+def _check_values(values: Pictures) -> None:
+    """Refuse pictures with values that are not finite, or whose squares are not, with a ``ValueError``."""
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("image", "a picture known everywhere", "NaN or infinity (see inpaint)")
     if math.isinf((largest := float(values.abs().max())) * largest):
         raise _checks.wrong("image", "values whose squares are finite", f"{largest:.3g}")
-    alpha = has_opacity(values) if alpha is None else alpha
-    peak = max(1.0, largest)
-    removed: dict[str, Any] = {}
-    if noise != WHITE:
-        values, removed["removed"] = _without_noise(values, noise, alpha=alpha, progress=progress)
-    values = premultiplied(values) if alpha else values
-    chosen, expected = choose(values, samples)
-    if samples == "point":
-        fit, chosen["prior"] = fitted(values, sigma=chosen["sigma"]), "none"
-    elif (count := division(values, factor, named)) > 1:
-        finer, found, expected = divided(values, count, chosen["noise"], denoiser, progress=progress)
-        used = found.used("local")
-        fit, chosen = fitted(finer), {**chosen, "prior": used, "division": count, "local": found.as_dict()}
-    else:
-        with stage("fitting", shown=progress):
-            fit, chosen["prior"] = fitted(values, strength=chosen["strength"]), "none"
-    with stage("enlarging", shown=progress):
-        large = unmultiplied(fit.render(shape), peak) if alpha else fit.render(shape)
-    report = {**fit.report.as_dict(), "samples": samples, **chosen, **removed}
-    return Restored(kind.restore(large), fit, report, expected)
 
 
 def _without_noise(
@@ -148,23 +220,23 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
     return tuple(_checks.integer("factor", max(1, round(factor * n)), 1) for n in grid)
 
 
-def division(values: Pictures, factor: float, prior: str) -> int:
+def division(shape: tuple[int, ...], factor: float, prior: str, device: torch.device) -> int:
     """Return the number of parts along its side into which the local prior divides a pixel; 1 leaves it whole.
 
-    "auto" divides pictures that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than
-    ``LONGEST_FIT`` seconds. A ``ValueError`` is raised for pictures of less than ``MIN_SIDE`` pixels a side with
-    "local".
+    The shape is that of the pictures, (*batch, height, width, channels). "auto" divides pictures that are enlarged by
+    ``DIVIDED_FROM`` or more, if that is expected to take less than ``LONGEST_FIT`` seconds. A ``ValueError`` is raised
+    for pictures of less than ``MIN_SIDE`` pixels a side with "local".
     """
     count = min(MAX_DIVISION, math.ceil(factor))
-    small = min(values.shape[-3:-1]) < MIN_SIDE
+    small = min(shape[-3:-1]) < MIN_SIDE
     if small and prior == "local":
         raise _checks.wrong("prior", f"auto or none for a picture of less than {MIN_SIDE} pixels a side", "local")
     if prior == "local":
         return count
     if prior == "none" or small or factor < DIVIDED_FROM:
         return 1
-    setting = Setting(_cells(values, count), values.shape[-1], values.device)
-    return count if values.shape[:-3].numel() * Local().seconds(setting) <= LONGEST_FIT else 1
+    setting = Setting(_cells(shape, count), shape[-1], device)
+    return count if math.prod(shape[:-3]) * Local().seconds(setting) <= LONGEST_FIT else 1
 
 
 def divided(
@@ -177,7 +249,7 @@ def divided(
     Returned are the larger pictures, how they were made, and the PSNR in dB of the pictures divided from their halves,
     None for small or constant ones.
     """
-    geometry, local = _cells(values, count), Local(noise=noise)
+    geometry, local = _cells(tuple(values.shape), count), Local(noise=noise)
     prior = local if denoiser is None else denoiser.with_noise(noise).among(local, geometry)
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
     made = plan(FourierEncoding.on(geometry.pixels), geometry, prior, **options).fit(values)
@@ -187,8 +259,8 @@ def divided(
     return made.render(), made.report, decibels(error, span) if found and span else None
 
 
-def _cells(values: Pictures, count: int) -> AreaLattice:
-    return AreaLattice(tuple(count * n for n in values.shape[-3:-1]), (count, count))
+def _cells(shape: tuple[int, ...], count: int) -> AreaLattice:
+    return AreaLattice(tuple(count * n for n in shape[-3:-1]), (count, count))
 
 
 def premultiplied(image: Pictures) -> Pictures:

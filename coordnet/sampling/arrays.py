@@ -47,15 +47,19 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
     kind = (isinstance(array, np.ndarray), signal.dtype)
     if signal.dtype not in (*PEAKS, *FLOATS):
         raise _checks.wrong(name, "numbers of uint8, uint16, bool, float32 or float64", _type(signal))
-    if dimensions is None:
-        is_plain = signal.ndim == 1 or (signal.ndim == 2 and signal.shape[1] > MOST_CHANNELS)
-        dimensions = signal.ndim if is_plain else max(1, signal.ndim - 1)
-    if signal.ndim not in (dimensions, dimensions + 1) or signal.numel() == 0:
-        expected = f"{dimensions} axes, and channels in the last, nowhere empty"
-        raise _checks.wrong(name, expected, f"shape {tuple(signal.shape)}")
-    has_channels = signal.ndim == dimensions + 1
+    has_channels = signal.ndim > count_axes(tuple(signal.shape), dimensions, name)
     signal = scaled(signal)
     return signal if has_channels else signal.unsqueeze(-1), ArrayKind(*kind, has_channels)
+
+
+def count_axes(shape: tuple[int, ...], dimensions: int | None = None, name: str = "signal") -> int:
+    """Return the number of axes of a signal's grid by the shape of its array; see ``as_signal`` for the arguments."""
+    if dimensions is None:
+        is_plain = len(shape) == 1 or (len(shape) == 2 and shape[1] > MOST_CHANNELS)
+        dimensions = len(shape) if is_plain else max(1, len(shape) - 1)
+    if len(shape) not in (dimensions, dimensions + 1) or 0 in shape:
+        raise _checks.wrong(name, f"{dimensions} axes, and channels in the last, nowhere empty", f"shape {shape}")
+    return dimensions
 
 
 def scaled(array: Tensor) -> Tensor:

@@ -80,7 +80,9 @@ def test_frames_in_blocks_are_as_good_as_the_whole(small, monkeypatch):
     assert errors[1] < errors[0] + 0.05
 
 
-def test_a_channel_that_a_block_does_not_know_has_its_mean_there(small):
+def test_a_channel_that_a_block_does_not_know_has_its_mean_there(small, monkeypatch):
+    """Blocks of more channels have fewer points."""
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 12_000)
     values = np.stack([field((190, 150)), 50 + field((190, 150), 1)])
     values[0, ::3] = np.nan
     values[1, :130] = np.nan
@@ -111,6 +113,85 @@ def test_what_one_block_taught_is_what_it_learned(prior):
     other = cn.fit(samples, prior=taught)
     assert taught != prior
     assert float((other.render() - one.render()).square().mean().sqrt()) < 1e-2 * float(f.std())
+
+
+def gain(made, noisy, truth):
+    """The decibels by which an estimate is nearer to the truth than what it was made of."""
+    return 10 * np.log10(np.nanmean(np.square(noisy - truth)) / np.nanmean(np.square(made - truth)))
+
+
+def test_noise_is_removed_in_blocks_as_from_the_whole(small, monkeypatch):
+    """Opacity stays, to the bit."""
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 12_000)
+    truth = np.clip(0.5 + 0.12 * field((120, 90), power=2.0), 0, 1)
+    noisy = np.clip(truth + 0.05 * np.random.default_rng(0).standard_normal(truth.shape), 0, 1).astype(np.float32)
+    picture = np.stack([noisy, noisy > 0.5], -1)
+    whole = cn.denoise(noisy, 0.05, prior="adaptive")
+    lazy = cn.denoise(da.from_array(picture, chunks=(50, 41, 2)), 0.05, prior="adaptive")
+    assert lazy.report["prior"] == "adaptive" and len(lazy.report["blocks"]) == 2 < np.prod(lazy.report["blocks"])
+    made = lazy.signal.compute(scheduler="sync")
+    assert made.dtype == np.float32 and np.array_equal(made[..., 1], picture[..., 1])
+    gains = [gain(f, noisy, truth) for f in (whole.signal, made[..., 0])]
+    assert 5 < gains[0] < gains[1] + 0.05 and lazy.expected_psnr == pytest.approx(whole.expected_psnr, abs=0.5)
+
+
+def test_noise_that_blocks_estimate_is_that_of_the_whole(small, monkeypatch):
+    """A picture of 8 bits stays so, and black and white pixels are lost in blocks as in the whole."""
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 2000)
+    monkeypatch.setattr("coordnet.restore.blocks.SAMPLED", 1)
+    generator, truth = np.random.default_rng(0), 0.5 + 0.12 * field((64, 40), power=2.0)
+    picture = np.clip(255 * (truth + 0.05 * generator.standard_normal(truth.shape)), 1, 254).round()
+    draw = generator.random(truth.shape)
+    picture[draw < 0.05], picture[draw > 0.95] = 0, 255
+    picture = picture.astype(np.uint8)
+    lazy, whole = (cn.denoise(a, prior="adaptive") for a in (da.from_array(picture, chunks=64), picture))
+    assert lazy.signal.dtype == np.uint8 and lazy.signal.shape == picture.shape and np.prod(lazy.report["blocks"]) > 1
+    assert lazy.report["sigma"] == pytest.approx(whole.report["sigma"], rel=0.2) and lazy.report["noise"]["lost"] > 0.05
+    difference = lazy.signal[:32].compute(scheduler="sync").astype(float) - whole.signal[:32]
+    assert np.sqrt(np.square(difference).mean()) < 4
+
+
+@pytest.mark.parametrize("options", [{"prior": "none"}, {"prior": "local"}, {"samples": "point"}], ids=str)
+def test_a_picture_is_enlarged_in_blocks_as_the_whole_is(small, monkeypatch, options):
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 2500)
+    picture = (0.5 + 0.12 * field((66, 40), power=2.0)).astype(np.float32)
+    whole = cn.upscale(picture, 2.0, **options)
+    lazy = cn.upscale(da.from_array(picture, chunks=32), 2.0, **options)
+    made = lazy.signal.compute(scheduler="sync")
+    assert made.shape == (132, 80) and np.prod(lazy.report["blocks"]) > 1
+    assert np.sqrt(np.square(made - whole.signal)[2:-2, 2:-2].mean()) < 0.01 * whole.signal.std()
+
+
+def test_fields_with_gaps_are_smoothed_in_blocks_as_the_whole_is(small, monkeypatch):
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 5000)
+    monkeypatch.setattr("coordnet.restore.blocks.SAMPLED", 1)
+    truth = field((70, 80), power=2.5)
+    values = truth + 0.3 * np.random.default_rng(0).standard_normal(truth.shape).astype(np.float32)
+    values[20:30, 10:25] = np.nan
+    array = xarray.DataArray(values, dims=("y", "x"))
+    whole = cn.smooth(array, 0.3, prior="adaptive")
+    made = cn.smooth(array.T.chunk(y=20), 0.3, prior="adaptive")
+    assert made.chunks is not None and made.dims == ("x", "y") and made.dtype == np.float32
+    made = made.T.compute(scheduler="sync").values
+    assert np.array_equal(np.isnan(made), np.isnan(values))
+    gains = [gain(f, values, truth) for f in (whole.values, made)]
+    assert 5 < gains[0] < gains[1] + 0.05
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda a: cn.upscale(a, 1.5), "`factor`: expected a whole number for a Dask array"),
+        (lambda a: cn.denoise(a, 0.1, dimensions=3), "`signal`: expected 3 axes"),
+        (lambda a: cn.denoise(a, 3.0, prior="adaptive"), "`sigma`: expected at most the signal's own"),
+        (lambda a: cn.denoise(a, 0.1, memory=2**29), "`memory`: expected at least"),
+        (lambda a: cn.denoise(da.where(a > 9, a, np.nan), 0.1), "`signal`: expected finite values"),
+        (lambda a: cn.upscale(da.where(a > 9, a, np.nan)), "`image`: expected a picture known everywhere"),
+    ],
+)
+def test_wrong_signals_are_refused_before_anything_is_computed(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(da.from_array(field((40, 40)), chunks=20))
 
 
 def test_stores_go_on_where_they_were_interrupted(tmp_path, small):
