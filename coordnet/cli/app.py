@@ -227,9 +227,9 @@ def upscale(
     written in blocks of rows, and may be larger than memory. They take no prior, and no model is kept of them. They are
     computed in float32, and written in the array's own type.
     """
-    from coordnet.cli import restore
+    from coordnet.cli.enlarge import upscale as run
 
-    restore.upscale(signals, factor, samples, noise, prior, denoiser, common)
+    run(signals, factor, samples, noise, prior, denoiser, common)
 
 
 @command

@@ -1,15 +1,11 @@
-"""The commands that restore a signal: ``coordnet inpaint``, ``upscale``, ``denoise`` and ``demosaic``."""
+"""The commands that restore a signal: ``coordnet inpaint``, ``denoise`` and ``demosaic``, and what they share."""
 
-import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,34 +17,21 @@ from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.comparison.stopwatch import once
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
-from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, split_member
-from coordnet.media.files import available_memory
-from coordnet.media.pictures import write_pixels
-from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.media.signal import from_depth
-from coordnet.media.tags import Tags, warn_of_lost
+from coordnet.media.tags import Tags
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
 from coordnet.plots.noise import noise_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
-from coordnet.priors.local.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.restored import Restored, Tiles
-from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows
-from coordnet.restore.upscale import UPSCALE_PRIORS, WHITE, enlarged, nearest
-from coordnet.restore.upscale import upscale as upscaled
-from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
-POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
-AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior, noise of standard deviation {noise:.2g}"
 RESTORED = "restored"  # the stem of a result's name
-UPSCALE_MEMORY = 2**31  # bytes that enlarging may take without --memory, if they are free
-SIDE_BEFORE, SIDE_AFTER = 96, 2048  # largest sides in pixels of the parts that the figure of a large picture shows
 
 
 @dataclass(frozen=True)
@@ -68,7 +51,7 @@ Work = Callable[[str, Media, Tensor, Common], Shown]  # restores a signal; it ta
 def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
     asked = replace(asked, mask=asked.mask and asked.mask.absolute())
-    work = partial(_restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior, asked.denoiser)))
+    work = partial(restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior, asked.denoiser)))
     each("inpaint", work, signals, common, partial(_mask_of, mask=asked.mask))
 
 
@@ -128,7 +111,7 @@ def demosaic(
     """Fill the two colors that each pixel of a mosaic did not measure."""
     options = {"sigma": sigma, "noise": noise, "prior": _prior(prior, denoiser)}
     work = partial(_demosaic, bayer=Bayer(pattern.upper()), **options)
-    each("demosaic", partial(_restored, "demosaic", work, kinds=("image",)), signals, common)
+    each("demosaic", partial(restored, "demosaic", work, kinds=("image",)), signals, common)
 
 
 def _demosaic(
@@ -184,7 +167,7 @@ def denoise(
 ) -> None:
     """Remove noise of a standard deviation, given or estimated, or of a kind that is estimated."""
     chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
-    work = partial(_restored, "denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen))
+    work = partial(restored, "denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen))
     each("denoise", work, signals, common)
 
 
@@ -192,7 +175,7 @@ def _denoise(
     signal: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
-    made = denoised(values, sigma, noise=_noise(noise, signal), prior=prior, progress=common.progress, **options)
+    made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
     found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
     how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
     words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
@@ -208,64 +191,12 @@ def _denoise(
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 
-def _noise(name: str, signal: str) -> JpegIntervals | str:
+def named_noise(name: str, signal: str) -> JpegIntervals | str:
     """Return the noise of a name; that of JPEG is read from the file of the signal."""
     return JpegIntervals.read(signal) if name == "jpeg" else name
 
 
-def upscale(
-    signals: list[str], factor: float, samples: str, noise: str, prior: str, denoiser: str | None, common: Batch
-) -> None:
-    """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
-    budget = common.memory_bytes or min(available_memory() // (2 * common.workers), UPSCALE_MEMORY)
-    kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
-    _checks.choice("prior", prior, UPSCALE_PRIORS)
-    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
-    options = {"samples": kind, "noise": noise, "prior": chosen}
-    each("upscale", partial(_upscale, factor=factor, options=options, budget=budget), signals, common)
-
-
-def _upscale(image: str, common: Common, factor: float, options: dict[str, Any], budget: int) -> Outcome:
-    path, prior = Path(image), options["prior"]
-    if _is_large(path, factor, budget, common.memory_bytes):
-        if prior not in ("auto", "none"):
-            raise _checks.wrong("prior", "auto or none for what is read in rows", getattr(prior, "text", prior))
-        if options["noise"] != WHITE:
-            raise _checks.wrong("noise", "white for what is read in rows", options["noise"])
-        return _upscale_rows(path, factor, options["samples"], budget, common)
-
-    def work(signal: str, media: Media, values: Tensor, common: Common) -> Shown:
-        asked = {**options, "noise": _noise(options["noise"], signal), "progress": common.progress}
-        made = upscaled(values if values.ndim == 3 else values.flatten(0, -4), factor, alpha=media.alpha, **asked)
-        made = replace(made, signal=made.signal.unflatten(0, values.shape[:-3])) if values.ndim > 3 else made
-        expected = made.expected_psnr
-        sureness = "too small, or too uniform, to try on its own reduction"
-        if expected is not None:
-            sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
-        before = nearest(media.signal, tuple(made.signal.shape[-3:-1]))
-        settings = _upscaling(made.report, factor, media.alpha, expected)
-        return Shown(made, before, _chosen(made.report), sureness, settings)
-
-    return _restored("upscale", work, image, common, kinds=("image", "stack", "video"))
-
-
-def _chosen(found: report.Record) -> str:
-    assumed = "no" if found["prior"] == "none" else found["prior"]
-    chosen = (AREAS if found["samples"] == "area" else POINTS).format(assumed=assumed, **found)
-    kinds = ", ".join(dict.fromkeys(noise["kind"] for noise in found.get("removed", ())))
-    chosen = f"without its noise ({kinds}), {chosen}" if kinds else chosen
-    return chosen + " (--prior none is faster)" * (found["prior"] == "local")
-
-
-def _upscaling(found: report.Record, factor: float, alpha: bool, expected: float | None) -> report.Record:
-    """Return the part of a record that says how a picture was enlarged."""
-    names = ("samples", "prior", "division", "noise", "removed", "strength", "sigma", "tried")
-    chosen = {name: found[name] for name in names if name in found}
-    encoder = f"gaussian:sigma={found['sigma']}" if "sigma" in found else f"bspline:degree={DEGREE}"
-    return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": expected}
-
-
-def _restored(command: str, work: Work, signal: str, common: Common, *, kinds: tuple[str, ...] = ()) -> Outcome:
+def restored(command: str, work: Work, signal: str, common: Common, *, kinds: tuple[str, ...] = ()) -> Outcome:
     """Read a signal, restore it, and write what comes out; with ``kinds`` only these and arrays of two axes."""
     device = specs.choose_device(common.device)
     with common.stage("reading"):
@@ -282,22 +213,22 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, kinds: t
         before, after = shown.before.detach().cpu(), made.signal.detach().cpu()
         growth = [m / n for m, n in zip(after.shape, media.grid, strict=False)][-2:]
         tags = media.tags.enlarged(*growth) if len(growth) == 2 else media.tags
-        restored = replace(media, signal=after, known=made.known, tags=tags)
+        result = replace(media, signal=after, known=made.known, tags=tags)
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
         found |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
-        record = _record(command, name, after.shape, common, found)
+        record = record_of(command, name, after.shape, common, found)
         if fit is None:
             name, after = f"{name}, its middle", after[Tiles(media.grid).middle]
         figure = None
         if common.is_drawn:
             with common.stage("drawing"):
                 figure = restoration_figure(before, after, (name, f"{command}\n{shown.sureness}"), rate=media.rate)
-        report.write_results(staging, restored, fit, figure, record, common, made.std, stem=RESTORED)
+        report.write_results(staging, result, fit, figure, record, common, made.std, stem=RESTORED)
         if made.noise is not None and common.is_drawn:
             noise_figure(made.noise).savefig(staging / "noise.png", dpi=110)
         if media.kind == "video" and common.file is None:  # the .mp4 is compressed
-            write_media(replace(restored, tags=Tags()), staging / f"{RESTORED}.npy")
-    return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
+            write_media(replace(result, tags=Tags()), staging / f"{RESTORED}.npy")
+    return Outcome(record, [heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
 
 
 def _refuse_nodata(signal: str, media: Media, command: str) -> None:
@@ -307,84 +238,12 @@ def _refuse_nodata(signal: str, media: Media, command: str) -> None:
         raise MediaError(f"{signal}: expected values known everywhere to {command}, found {found}")
 
 
-def _record(command: str, name: str, shape: tuple[int, ...], common: Common, found: report.Record) -> report.Record:
+def record_of(command: str, name: str, shape: tuple[int, ...], common: Common, found: report.Record) -> report.Record:
+    """Return the record of a restored signal of this name and shape."""
     said = {"signal": name, **report.origin(command, common), "shape": list(shape)}
     return {**said, **found, "versions": report.versions()}
 
 
-def _heading(record: report.Record) -> str:
+def heading(record: report.Record) -> str:
+    """Return the first line to print: the signal, its size and the seconds."""
     return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
-
-
-def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> bool:
-    """Return whether a file is read in rows: a picture that exceeds the memory, or an array that is no picture."""
-    suffix = split_member(path)[0].suffix.lower()
-    if suffix == ".zarr":
-        return True
-    try:
-        with open_rows(path, memory) as source:
-            return len(source.shape) != 3 or IN_MEMORY * factor * factor * prod(source.shape) > budget
-    except MediaError:  # the reader of rows says what is wrong with an array, that of whole files with others
-        return suffix in ARRAY_SUFFIXES
-
-
-def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, common: Common) -> Outcome:
-    """Enlarge a signal in blocks of rows, and write them as they come."""
-    if common.device not in ("auto", "cpu"):
-        raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
-    with (
-        open_rows(path, common.memory_bytes) as source,
-        results(common, "upscale", path.stem) as (staging, final),
-        specs.naming(path, unless=MediaError),
-    ):
-        shape, free = (*enlarged(source.shape[:-1], factor), source.shape[-1]), shutil.disk_usage(staging).free
-        needed = prod(shape) * np.dtype(source.depth).itemsize
-        if path.suffix.lower() != ".zarr" and needed > free:  # a Zarr array is compressed
-            room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
-            raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
-        start = time.perf_counter()
-        options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
-        blocks, made, expected = upscale_rows(source, factor, **options)
-        stored = _written(blocks, shape, source, path, staging, common)
-        found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory}
-        found |= {"seconds": time.perf_counter() - start, "report": made, "device": "cpu"}
-        record = _record("upscale", path.stem, shape, common, found)
-        if len(shape) == 3 and common.is_drawn:
-            _draw_middle(source, replace(source, stored=stored), staging / "figure.png", path.stem)
-        if common.is_explained:
-            report.write_record(staging, record)
-    return Outcome(record, [_heading(record), _chosen(made), f"written to {final}"], _chosen(made))
-
-
-def _written(
-    blocks: Iterator[np.ndarray], shape: tuple[int, ...], source: RowFile, path: Path, staging: Path, common: Common
-) -> Any:
-    """Write blocks of rows in the format of their source where it takes rows, and return the array that has them."""
-    given = split_member(path)[0].suffix.lower()
-    suffix = ".npy" if given in MEMBER_SUFFIXES else given if given in ROW_SUFFIXES else ".png"
-    if common.file is not None and common.file.suffix.lower() not in (suffix, ""):
-        raise MediaError(f"{common.file}: expected the suffix {suffix} for what is read in rows, found another")
-    written, (held, lost) = staging / f"{RESTORED}{suffix}", source.held(suffix, shape)
-    options: Any = {"channel_axis": source.channel_axis, "alpha": source.alpha, "held": held}
-    stored = write_rows(written, shape, source.depth, _named(blocks, path), **options)
-    if suffix == ".png":
-        with common.stage("writing"):
-            write_pixels(stored, written, held)
-    warn_of_lost(path.stem, suffix, lost)
-    return stored
-
-
-def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
-    """Yield the blocks; errors in the source's values name its file, not the one that is being written."""
-    with specs.naming(path, unless=MediaError):
-        yield from blocks
-
-
-def _draw_middle(source: RowFile, result: RowFile, path: Path, name: str) -> None:
-    """Draw the middle of a picture before and after."""
-    enlarged_by = max(1, result.shape[0] // source.shape[0])
-    before = middle(source, max(1, min(SIDE_BEFORE, SIDE_AFTER // enlarged_by)))
-    sides = [round(n * m / k) for n, m, k in zip(before.shape, result.shape, source.shape, strict=False)]
-    after = middle(result, max(sides[:2]))[: sides[0], : sides[1]]
-    titles = (f"{name}, its middle", "upscale, its middle")
-    restoration_figure(nearest(before, tuple(after.shape[:2])), after, titles).savefig(path, dpi=110)
