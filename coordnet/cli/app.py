@@ -224,7 +224,8 @@ def upscale(
     """Enlarge a picture; the cells of its pixels keep their place.
 
     A .zarr array, an .npy array of other than two axes, and a picture that does not fit into --memory are read and
-    written in blocks of rows, and may be larger than memory. They take no prior, and no model is kept of them. They are
+    written in blocks of rows, and may be larger than memory. They take no prior, or --prior local in overlapping
+    blocks, which --workers or --dask share and an interrupted run goes on with. No model is kept of them. They are
     computed in float32, and written in the array's own type.
     """
     from coordnet.cli.enlarge import upscale as run
@@ -261,10 +262,14 @@ def denoise(
     denoiser: options.Denoiser = None,
     common: options.Batch,
 ) -> None:
-    """Remove noise from a picture, a video or another signal; alpha stays as it is."""
-    from coordnet.cli import restore
+    """Remove noise from a picture, a video or another signal; alpha stays as it is.
 
-    restore.denoise(signals, sigma, noise, prior, denoiser, common)
+    A TIFF file, an .npy or a .zarr array that needs more than --memory, or half of what is free, is read, denoised and
+    written in overlapping blocks; an interrupted run goes on where it was, and --workers or --dask share the blocks.
+    """
+    from coordnet.cli.clean import denoise as run
+
+    run(signals, sigma, noise, prior, denoiser, common)
 
 
 @command

@@ -1,33 +1,27 @@
 """The command ``coordnet upscale``: pictures in memory, and signals that are read and written in blocks of rows."""
 
-import shutil
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli import report, specs
+from coordnet.cli.blocks import Made, computed, in_rows
 from coordnet.cli.common import Batch, Common
-from coordnet.cli.folders import results
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
-from coordnet.cli.restore import RESTORED, Shown, heading, named_noise, record_of, restored
+from coordnet.cli.restore import Shown, named_noise, restored
 from coordnet.media import Media, MediaError
-from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, split_member
+from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.files import available_memory
-from coordnet.media.pictures import write_pixels
-from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
-from coordnet.media.tags import warn_of_lost
-from coordnet.plots.fits import restoration_figure
+from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.areas import DEGREE
-from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows
+from coordnet.restore.restored import Restored
+from coordnet.restore.rows import IN_MEMORY, upscale_rows
 from coordnet.restore.upscale import UPSCALE_PRIORS, WHITE, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
@@ -35,7 +29,6 @@ from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
 AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior, noise of standard deviation {noise:.2g}"
 UPSCALE_MEMORY = 2**31  # bytes that enlarging may take without --memory, if they are free
-SIDE_BEFORE, SIDE_AFTER = 96, 2048  # largest sides in pixels of the parts that the figure of a large picture shows
 
 
 def upscale(
@@ -53,11 +46,11 @@ def upscale(
 def _upscale(image: str, common: Common, factor: float, options: dict[str, Any], budget: int) -> Outcome:
     path, prior = Path(image), options["prior"]
     if _is_large(path, factor, budget, common.memory_bytes):
-        if prior not in ("auto", "none"):
-            raise _checks.wrong("prior", "auto or none for what is read in rows", getattr(prior, "text", prior))
         if options["noise"] != WHITE:
             raise _checks.wrong("noise", "white for what is read in rows", options["noise"])
-        return _upscale_rows(path, factor, options["samples"], budget, common)
+        make = _in_rows if prior in ("auto", "none") else partial(_in_blocks, prior=prior)
+        asked = {"factor": factor, "kind": options["samples"], "memory": budget, "common": common}
+        return in_rows("upscale", path, partial(make, **asked), common)
 
     def work(signal: str, media: Media, values: Tensor, common: Common) -> Shown:
         asked = {**options, "noise": named_noise(options["noise"], signal), "progress": common.progress}
@@ -102,63 +95,23 @@ def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> boo
         return suffix in ARRAY_SUFFIXES
 
 
-def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, common: Common) -> Outcome:
-    """Enlarge a signal in blocks of rows, and write them as they come."""
-    if common.device not in ("auto", "cpu"):
-        raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
-    with (
-        open_rows(path, common.memory_bytes) as source,
-        results(common, "upscale", path.stem) as (staging, final),
-        specs.naming(path, unless=MediaError),
-    ):
-        shape, free = (*enlarged(source.shape[:-1], factor), source.shape[-1]), shutil.disk_usage(staging).free
-        needed = prod(shape) * np.dtype(source.depth).itemsize
-        if path.suffix.lower() != ".zarr" and needed > free:  # a Zarr array is compressed
-            room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
-            raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
-        start = time.perf_counter()
-        options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
-        blocks, made, expected = upscale_rows(source, factor, **options)
-        stored = _written(blocks, shape, source, path, staging, common)
-        found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory}
-        found |= {"seconds": time.perf_counter() - start, "report": made, "device": "cpu"}
-        record = record_of("upscale", path.stem, shape, common, found)
-        if len(shape) == 3 and common.is_drawn:
-            _draw_middle(source, replace(source, stored=stored), staging / "figure.png", path.stem)
-        if common.is_explained:
-            report.write_record(staging, record)
-    return Outcome(record, [heading(record), _chosen(made), f"written to {final}"], _chosen(made))
+def _in_rows(source: RowFile, _: Path, factor: float, kind: PixelKind, memory: int, common: Common) -> Made:
+    """Enlarge a signal in blocks of rows, without a prior."""
+    shape = (*enlarged(source.shape[:-1], factor), source.shape[-1])
+    options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
+    rows, made, expected = upscale_rows(source, factor, **options)
+    found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory, "report": made}
+    return Made(rows, shape, found, _chosen(made))
 
 
-def _written(
-    blocks: Iterator[np.ndarray], shape: tuple[int, ...], source: RowFile, path: Path, staging: Path, common: Common
-) -> Any:
-    """Write blocks of rows in the format of their source where it takes rows, and return the array that has them."""
-    given = split_member(path)[0].suffix.lower()
-    suffix = ".npy" if given in MEMBER_SUFFIXES else given if given in ROW_SUFFIXES else ".png"
-    if common.file is not None and common.file.suffix.lower() not in (suffix, ""):
-        raise MediaError(f"{common.file}: expected the suffix {suffix} for what is read in rows, found another")
-    written, (held, lost) = staging / f"{RESTORED}{suffix}", source.held(suffix, shape)
-    options: Any = {"channel_axis": source.channel_axis, "alpha": source.alpha, "held": held}
-    stored = write_rows(written, shape, source.depth, _named(blocks, path), **options)
-    if suffix == ".png":
-        with common.stage("writing"):
-            write_pixels(stored, written, held)
-    warn_of_lost(path.stem, suffix, lost)
-    return stored
+def _in_blocks(
+    source: RowFile, place: Path, factor: float, kind: PixelKind, memory: int, common: Common, prior: Any
+) -> Made:
+    """Enlarge a picture in overlapping blocks, by the local prior."""
 
+    def fit(image: Any, _: int | None, alpha: bool) -> Restored:
+        return upscaled(image, factor, samples=kind, prior=prior, alpha=alpha, memory=memory)
 
-def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
-    """Yield the blocks; errors in the source's values name its file, not the one that is being written."""
-    with specs.naming(path, unless=MediaError):
-        yield from blocks
-
-
-def _draw_middle(source: RowFile, result: RowFile, path: Path, name: str) -> None:
-    """Draw the middle of a picture before and after."""
-    enlarged_by = max(1, result.shape[0] // source.shape[0])
-    before = middle(source, max(1, min(SIDE_BEFORE, SIDE_AFTER // enlarged_by)))
-    sides = [round(n * m / k) for n, m, k in zip(before.shape, result.shape, source.shape, strict=False)]
-    after = middle(result, max(sides[:2]))[: sides[0], : sides[1]]
-    titles = (f"{name}, its middle", "upscale, its middle")
-    restoration_figure(nearest(before, tuple(after.shape[:2])), after, titles).savefig(path, dpi=110)
+    made, rows = computed(fit, source, place, common)
+    found = {**_upscaling(made.report, factor, source.alpha, made.expected_psnr), "memory": memory}
+    return Made(rows, made.signal.shape, found | {"report": made.report}, _chosen(made.report))

@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import xarray
-from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report, specs
+from coordnet.cli.blocks import budget, write_blocks
 from coordnet.cli.common import Many, Output, parse_bytes
 from coordnet.comparison.stopwatch import once
-from coordnet.media.files import available_memory
 from coordnet.plans.hold_out import middle
 from coordnet.plots.cubes import filled_figure
 from coordnet.restore.blocks import check_chunks
@@ -28,7 +26,6 @@ from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_da
 from coordnet.xarray.stores import BlockStore
 
 PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
-MEMORY_DIVISOR = 2  # divisor of the free memory that a fit may take without --memory
 
 
 def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: Many, output: Output) -> None:
@@ -72,7 +69,7 @@ def _asked(
         raise _checks.wrong("prior", "auto or the name of a prior", options["prior"])
     asked = {"prior": prior, "max_gap": options["max_gap"], "uncertainty": options["uncertainty"]}
     asked |= {"seed": output.seed, "progress": output.progress}
-    free = memory or available_memory() // MEMORY_DIVISOR
+    free = budget(memory)
     if needed <= free and many.workers == 1 and many.dask is None:
         return asked
     if kind_of(out, "out") is not ZARR:
@@ -117,15 +114,7 @@ def _write_blocks(made: xarray.Dataset, out: Path, cube: Path, many: Many, outpu
     chunks = {str(name): variable.chunks for name, variable in made.variables.items() if variable.chunks}
     told = {"chunks": chunks, "seed": output.seed, "versions": report.versions()}
     store = BlockStore(out, made, report.origin("fill", output) | told)
-    jobs, total = store.jobs(), sum(prod(map(len, sizes)) for sizes in chunks.values())
-    bar = tqdm(total=total, initial=total - len(jobs), desc="blocks", disable=not output.progress, dynamic_ncols=True)
-    with bar, outcomes(jobs, workers=many.workers, dask=many.dask) as found:
-        for (name, *index), outcome in found:
-            if isinstance(outcome, Failed):
-                place = f"block {'.'.join(map(str, index))} of {name}"
-                kept = "the blocks that are done are kept, and the same command goes on from there"
-                raise ValueError(f"{cube}: expected {place} to be filled, found that {outcome.reason}; {kept}")
-            bar.update()
+    write_blocks(store, str(cube), "filled", many, output)
     store.finish()
 
 

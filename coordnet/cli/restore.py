@@ -1,4 +1,4 @@
-"""The commands that restore a signal: ``coordnet inpaint``, ``denoise`` and ``demosaic``, and what they share."""
+"""The commands that restore a signal: ``coordnet inpaint`` and ``demosaic``, and what all share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +25,6 @@ from coordnet.plots.noise import noise_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
 from coordnet.restore.demosaic import demosaic as demosaiced
-from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.restored import Restored, Tiles
 from coordnet.sampling.jpeg import JpegIntervals
@@ -160,35 +159,6 @@ def _learned(made: Restored) -> str:
         return ""
     law = f"power {learned.start.power:g}, strength {learned.start.strength:g}"
     return f": started from {law}, spectrum learned in {learned.rounds} round{'s' * (learned.rounds != 1)}"
-
-
-def denoise(
-    signals: list[str], sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
-) -> None:
-    """Remove noise of a standard deviation, given or estimated, or of a kind that is estimated."""
-    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
-    work = partial(restored, "denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen))
-    each("denoise", work, signals, common)
-
-
-def _denoise(
-    signal: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
-) -> Shown:
-    options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
-    made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
-    found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
-    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
-    words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
-    chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
-    lost = found["noise"]["lost"]
-    chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
-    chosen += " (--prior adaptive is faster)" * (found["prior"] == "local" and prior == "auto")
-    chosen += f" in {report.size(made.report['tiles'])} tiles" if made.fit is None else ""
-    # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
-    expected = made.expected_psnr
-    sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
-    sureness = "each coefficient is in its interval of the file" if noise == "jpeg" else sureness
-    return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 
 def named_noise(name: str, signal: str) -> JpegIntervals | str:

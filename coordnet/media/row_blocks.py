@@ -63,10 +63,11 @@ class RowFile:
         channels = shape[-1]
         return tags.for_tiff(channels) if suffix in TIFF_SUFFIXES else tags.for_png(channels)
 
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        """Return rows of shape (rows, *rest, channels) in float32."""
+    def __getitem__(self, rows: slice | tuple[slice, ...]) -> np.ndarray:
+        """Return rows of shape (rows, *rest, channels) in float32, or a part of them."""
+        part = (rows,) if isinstance(rows, slice) else rows
         with decoding(self.path, "a signal in rows"):
-            numbers = np.array(self.stored[rows])
+            numbers = np.array(self.stored[part[: self.stored.ndim]])
             numbers = numbers if self.channel_axis else numbers[..., None]
             values = known_values(numbers, self.tags, self.path)
         _release(self.stored)

@@ -17,6 +17,7 @@ LEAST_SIDE = 2  # smallest length of a block along a divided axis, in halos
 SAMPLED = 4  # blocks from which the others' prior is learned
 BYTES = 1000  # peak bytes of a fit for each value of a block with its halo
 BYTES_OF_RESULT = 300  # peak bytes of enlarging a block for each value of the result
+ARRAY_COPIES = 8  # copies of an array in memory at most beside its fit
 BASE = 2**29  # bytes of the interpreter with its packages and of what Dask reads ahead
 
 Block = np.ndarray  # (*lengths, channels)
@@ -177,6 +178,12 @@ class _Cropped:
 
     def __call__(self, *parts: Block) -> Block:
         return self.work(*parts)[self.crop]
+
+
+def bytes_to_fit(points: int, channels: int, itemsize: int = 4, *, whole: bool = False) -> int:
+    """Return about the peak bytes of fitting a signal in memory: in tiles if it is large and not ``whole``."""
+    fitted = points if whole else min(points, MAX_POINTS)
+    return BYTES * fitted * channels + ARRAY_COPIES * itemsize * points * channels
 
 
 def _check_block(needed: int, memory: int | None) -> None:

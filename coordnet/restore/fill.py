@@ -15,15 +15,14 @@ from coordnet.fitting.fit import fit
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import REQUIRED, as_prior
-from coordnet.restore.blocks import BYTES, Blocks, is_divided
+from coordnet.restore.blocks import Blocks, bytes_to_fit, is_divided
 from coordnet.restore.labeled import Labeled
-from coordnet.restore.restored import MAX_POINTS, fit_large
+from coordnet.restore.restored import fit_large
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
 WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
-ARRAY_COPIES = 8  # copies of an array in memory at most beside its fit
 UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
 Signal = Float[np.ndarray, "*grid channels"]
@@ -124,8 +123,7 @@ def bytes_to_fill(array: Any, dim: str | Sequence[str] | None = None, *, uncerta
     Large arrays are fitted in tiles, unless deviations are asked for.
     """
     points = math.prod(Labeled.of(array, dim).lengths)
-    fitted = points if uncertainty else min(points, MAX_POINTS)
-    return BYTES * fitted * (array.size // points) + ARRAY_COPIES * array.nbytes
+    return bytes_to_fit(points, array.size // points, array.dtype.itemsize, whole=uncertainty)
 
 
 def wrapped(

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +50,12 @@ class BlockStore:
 
     def jobs(self) -> dict[tuple[Hashable, ...], Job]:
         """Return the jobs that write the blocks that are not done, by the variable and the number on each axis."""
-        import zarr  # pyright: ignore[reportMissingImports]
-
         found: dict[tuple[Hashable, ...], Job] = {}
         for name, variable in self.dataset.variables.items():
             if variable.chunks is None:
                 continue
             data: Any = variable.data
-            target = zarr.open_array(str(self.folder / STORE / str(name)), mode="r+")
+            target = self.array(str(name))
             ends = [np.cumsum((0, *sizes)) for sizes in variable.chunks]
             for index in product(*(range(len(sizes)) for sizes in variable.chunks)):
                 mark = self.folder / DONE / ".".join(map(str, (name, *index)))
@@ -65,12 +64,26 @@ class BlockStore:
                     found[name, *index] = partial(_write, _stored(data.blocks[index], target, region), mark)
         return found
 
+    def __len__(self) -> int:
+        """Return the number of all blocks."""
+        return sum(prod(map(len, v.chunks)) for v in self.dataset.variables.values() if v.chunks is not None)
+
+    def array(self, name: str) -> Any:
+        """Return the stored array of a variable."""
+        import zarr  # pyright: ignore[reportMissingImports]
+
+        return zarr.open_array(str(self.folder / STORE / name), mode="r+")
+
+    def discard(self) -> None:
+        """Remove the hidden folder with all that was written."""
+        shutil.rmtree(self.folder)
+
     def finish(self) -> None:
         """Move the whole store to its place, where an earlier one is replaced."""
         if self.path.is_dir():
             shutil.rmtree(self.path)
         (self.folder / STORE).rename(self.path)
-        shutil.rmtree(self.folder)
+        self.discard()
 
 
 def _stored(block: Any, target: Any, region: tuple[slice, ...]) -> Any:

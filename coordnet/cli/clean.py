@@ -1,0 +1,72 @@
+"""The command ``coordnet denoise``: signals in memory, and block by block what is larger."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from coordnet.cli import report, specs
+from coordnet.cli.blocks import Made, computed, in_rows, is_for_blocks
+from coordnet.cli.common import Batch, Common
+from coordnet.cli.many import each
+from coordnet.cli.report import Outcome
+from coordnet.cli.restore import Shown, named_noise, restored
+from coordnet.media import Media
+from coordnet.media.row_blocks import RowFile
+from coordnet.restore.denoise import denoise as denoised
+from coordnet.restore.restored import Restored, Tiles
+
+
+def denoise(
+    signals: list[str], sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
+) -> None:
+    """Remove noise of a standard deviation, given or estimated, or of a kind that is estimated."""
+    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
+    each("denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen), signals, common)
+
+
+def _denoise(signal: str, common: Common, sigma: float | None, noise: str, prior: Any) -> Outcome:
+    if noise != "jpeg" and is_for_blocks(Path(signal), common):
+        make = partial(_in_blocks, sigma=sigma, noise=noise, prior=prior, common=common)
+        return in_rows("denoise", Path(signal), make, common)
+    return restored("denoise", partial(_in_memory, sigma=sigma, noise=noise, prior=prior), signal, common)
+
+
+def _in_memory(
+    signal: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
+) -> Shown:
+    options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
+    made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
+    found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
+    chosen = _chosen(made, sigma, noise, prior) + f" in {report.size(made.report['tiles'])} tiles" * (made.fit is None)
+    # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
+    expected = made.expected_psnr
+    sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
+    sureness = "each coefficient is in its interval of the file" if noise == "jpeg" else sureness
+    return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
+
+
+def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, prior: Any, common: Common) -> Made:
+    """Remove noise in overlapping blocks."""
+
+    def fit(signal: Any, memory: int | None, alpha: bool) -> Restored:
+        options: Any = {"alpha": alpha, "dimensions": signal.ndim - 1, "seed": common.seed}
+        return denoised(signal, sigma, noise=noise, prior=prior, memory=memory, **options)
+
+    made, rows = computed(fit, source, place, common)
+    chosen = _chosen(made, sigma, noise, prior) + f" in {report.size(made.report['blocks'])} blocks"
+    names = ("sigma", "noise", "prior", "expected_psnr")
+    found = {name: made.report[name] for name in names} | {"report": made.report, "seed": common.seed}
+    return Made(rows, made.signal.shape, found, chosen)
+
+
+def _chosen(made: Restored, sigma: float | None, noise: str, prior: Any) -> str:
+    """Return the words for the noise and the prior."""
+    found = made.report
+    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
+    words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
+    chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
+    lost = found["noise"]["lost"]
+    chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
+    return chosen + " (--prior adaptive is faster)" * (found["prior"] == "local" and prior == "auto")
