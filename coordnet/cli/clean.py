@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from coordnet.cli import report, specs
-from coordnet.cli.blocks import Made, computed, in_rows, is_for_blocks
 from coordnet.cli.common import Batch, Common
+from coordnet.cli.large import Made, computed, in_rows, is_for_blocks
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.cli.restore import Shown, named_noise, restored
@@ -26,7 +26,7 @@ def denoise(
     each("denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen), signals, common)
 
 
-def _denoise(signal: str, common: Common, sigma: float | None, noise: str, prior: Any) -> Outcome:
+def _denoise(signal: str, common: Batch, sigma: float | None, noise: str, prior: Any) -> Outcome:
     if noise != "jpeg" and is_for_blocks(Path(signal), common):
         make = partial(_in_blocks, sigma=sigma, noise=noise, prior=prior, common=common)
         return in_rows("denoise", Path(signal), make, common)
@@ -47,7 +47,7 @@ def _in_memory(
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 
-def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, prior: Any, common: Common) -> Made:
+def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, prior: Any, common: Batch) -> Made:
     """Remove noise in overlapping blocks."""
 
     def fit(signal: Any, memory: int | None, alpha: bool) -> Restored:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli import report, specs
-from coordnet.cli.blocks import Made, computed, in_rows
 from coordnet.cli.common import Batch, Common
+from coordnet.cli.large import Made, computed, in_rows
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.cli.restore import Shown, named_noise, restored
@@ -43,7 +43,7 @@ def upscale(
     each("upscale", partial(_upscale, factor=factor, options=options, budget=budget), signals, common)
 
 
-def _upscale(image: str, common: Common, factor: float, options: dict[str, Any], budget: int) -> Outcome:
+def _upscale(image: str, common: Batch, factor: float, options: dict[str, Any], budget: int) -> Outcome:
     path, prior = Path(image), options["prior"]
     if _is_large(path, factor, budget, common.memory_bytes):
         if options["noise"] != WHITE:
@@ -95,7 +95,7 @@ def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> boo
         return suffix in ARRAY_SUFFIXES
 
 
-def _in_rows(source: RowFile, _: Path, factor: float, kind: PixelKind, memory: int, common: Common) -> Made:
+def _in_rows(source: RowFile, _: Path, factor: float, kind: PixelKind, memory: int, common: Batch) -> Made:
     """Enlarge a signal in blocks of rows, without a prior."""
     shape = (*enlarged(source.shape[:-1], factor), source.shape[-1])
     options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
@@ -105,7 +105,7 @@ def _in_rows(source: RowFile, _: Path, factor: float, kind: PixelKind, memory: i
 
 
 def _in_blocks(
-    source: RowFile, place: Path, factor: float, kind: PixelKind, memory: int, common: Common, prior: Any
+    source: RowFile, place: Path, factor: float, kind: PixelKind, memory: int, common: Batch, prior: Any
 ) -> Made:
     """Enlarge a picture in overlapping blocks, by the local prior."""
 

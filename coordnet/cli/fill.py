@@ -13,8 +13,8 @@ import xarray
 
 from coordnet import _checks
 from coordnet.cli import report, specs
-from coordnet.cli.blocks import budget, write_blocks
 from coordnet.cli.common import Many, Output, parse_bytes
+from coordnet.cli.large import budget, write_blocks
 from coordnet.comparison.stopwatch import once
 from coordnet.plans.hold_out import middle
 from coordnet.plots.cubes import filled_figure

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report
-from coordnet.cli.common import Batch, Common, Output, is_folder, plain_warnings
+from coordnet.cli.common import Batch, Output, is_folder, plain_warnings
 from coordnet.cli.folders import RECORD, refused
 from coordnet.cli.report import Outcome, origin, reading
 from coordnet.cli.single import readable
@@ -22,7 +22,7 @@ from coordnet.media import SAMPLES, MediaError
 from coordnet.media.array_files import split_member
 from coordnet.media.formats import KIND_BY_SUFFIX
 
-Work = Callable[[str, Common], Outcome]  # carries out the command on one file
+Work = Callable[[str, Batch], Outcome]  # carries out the command on one file
 Job = Callable[[], Outcome]
 Beside = Callable[[str], Iterable[str | Path]]  # the other files on which the result of a file depends
 
@@ -62,7 +62,7 @@ def each(command: str, work: Work, signals: list[str], common: Batch, beside: Be
         raise typer.Exit(2)
 
 
-def _jobs(command: str, work: Work, files: Mapping[str, Common], folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
+def _jobs(command: str, work: Work, files: Mapping[str, Batch], folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
     """The jobs of the files that are not done yet, and the reasons why others cannot be done."""
     jobs: dict[str, Job] = {}
     refusals: dict[str, str] = {}
@@ -133,6 +133,6 @@ def _absolute(signal: str) -> str:
     return str(Path(signal).absolute()) if split_member(signal)[0].exists() else signal
 
 
-def _warned_plainly(work: Work, signal: str, common: Common) -> Outcome:
+def _warned_plainly(work: Work, signal: str, common: Batch) -> Outcome:
     plain_warnings()  # another process may do the work
     return work(signal, common)

@@ -40,7 +40,7 @@ class DaskArray(Protocol):
 
 def is_divided(signal: Any) -> bool:
     """Return whether a signal is a Dask array, which is divided into blocks."""
-    return isinstance(signal, DaskArray)
+    return hasattr(signal, "dask")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ LEARNED = 2**18  # points of the middle of a block by which it decides on the no
 
 @dataclass(frozen=True)
 class BlockCleaner:
-    """How the noise of every block of a signal is removed.
+    """The way in which the noise of every block of a signal is removed.
 
     Attributes
     ----------
@@ -78,8 +78,6 @@ def denoise_blocks(
 
     The expected PSNR is that of the blocks that decide.
     """
-    if not isinstance(noise, NoiseModel | str):
-        raise _checks.wrong("noise", "the name of a kind or a NoiseModel for a Dask array", type(noise).__name__)
     dims = count_axes(signal.shape, dimensions)
     has_channels = signal.ndim == dims + 1
     blocks = Blocks.of(signal if has_channels else signal[..., None], range(dims), memory=memory)

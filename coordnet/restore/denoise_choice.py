@@ -1,4 +1,4 @@
-"""What is decided before noise is removed from a signal: its noise, and the prior."""
+"""The decisions before noise is removed from a signal: on its noise, and on the prior."""
 
 import math
 import statistics

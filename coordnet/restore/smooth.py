@@ -68,7 +68,7 @@ def smooth(
 
 @dataclass(frozen=True)
 class _Smoother:
-    """How a block is smoothed: its gaps are filled, its noise is removed, and the gaps are missing again."""
+    """The way in which a block is smoothed: with its gaps filled, which are missing again in the result."""
 
     gaps: Gaps
     cleaner: BlockCleaner

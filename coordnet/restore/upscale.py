@@ -132,7 +132,7 @@ def upscale(
 
 @dataclass(frozen=True)
 class Enlarger:
-    """How a picture is enlarged, or every block of one; the names are those of ``upscale``.
+    """The way in which a picture, or every block of one, is enlarged; the names are those of ``upscale``.
 
     Each pixel is divided into ``count`` parts along its sides by the local prior, and ``chosen`` is what ``choose``
     returned.

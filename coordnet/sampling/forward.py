@@ -82,11 +82,10 @@ class ForwardModel:
         is None if ``share`` is 0 or too few samples are known to hide any.
         """
         known = (self.weights > 0).any(0, keepdim=True)
-        moves = self.is_mask and known.ndim > 4 and bool(moving_gaps(known[0]).any())  # beside what no frame knows
-        under = hide_under_gaps(known[0], generator) if moves and are_areas(known[0]) else None
+        under = hide_under_gaps(known[0], generator) if self._has_moving_areas else None
         if under is not None:
             hidden = under.unsqueeze(0)
-        elif self.is_structured_mask and (not moves or are_clustered(moving_gaps(known[0]).flatten(0, 1))):
+        elif self._has_holes:
             hidden = max((_shifted(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
         else:
             draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
@@ -97,6 +96,26 @@ class ForwardModel:
         if share == 0 or int(hidden.sum()) < 2 or left < MIN_LEFT:
             return None
         return hidden.to(self.weights)
+
+    @property
+    def hides_in_shape(self) -> bool:
+        """Whether what ``hide`` hides has the shape of what is unknown."""
+        return self._has_moving_areas or self._has_holes
+
+    @property
+    def _moving(self) -> Bool[Tensor, "channels frames *space"] | None:
+        """Where the samples of a mask of three axes or more are known, if frames have gaps beside what none knows."""
+        known = (self.weights > 0).any(0)
+        return known if self.is_mask and known.ndim > 3 and bool(moving_gaps(known).any()) else None
+
+    @property
+    def _has_moving_areas(self) -> bool:
+        return self._moving is not None and are_areas(self._moving)
+
+    @property
+    def _has_holes(self) -> bool:
+        moving = self._moving
+        return self.is_structured_mask and (moving is None or are_clustered(moving_gaps(moving).flatten(0, 1)))
 
     def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "ForwardModel":
         """Return the same samples with each weight multiplied by a factor."""

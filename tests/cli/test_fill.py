@@ -114,8 +114,8 @@ def test_the_variables_that_are_filled_decide_the_memory_and_tiles_take_less(cub
     with xarray.open_dataset("cube.nc") as given:
         dataset = given.load()
     dataset.assign(other=("place", np.zeros(10**6, np.float32))).to_netcdf("cube.nc")
-    monkeypatch.setattr("coordnet.cli.fill.available_memory", lambda: 2 * 10**6)
-    monkeypatch.setattr("coordnet.restore.fill.MAX_POINTS", 600)
+    monkeypatch.setattr("coordnet.cli.large.available_memory", lambda: 2 * 10**6)
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 600)
     status, _, err = run(*FILL, "--out", "filled.nc", "--var", "sst", "--quiet")
     assert status == 0, err
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.fitting.uncertainty.score import folds_by_blocks
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import ForwardModel, are_clustered
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
 
 FOLDS = 5
@@ -56,7 +57,8 @@ class Folded:
     """The errors at five folds, each hidden alone, and at two of them, hidden alone and together.
 
     Beside them are means over the five fits, at every node: of the distance to the nearest sample that was not hidden,
-    and of the deviation that the prior expects.
+    and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
+    that as they are, so that these are the distances to the nearest sample.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -64,6 +66,7 @@ class Folded:
     single: HiddenErrors
     pair: HiddenErrors  # the first two folds in ``single``
     together: HiddenErrors  # the same samples, from one fit that saw neither fold
+    in_shape: bool = False
 
 
 class SampleTable:
@@ -97,30 +100,37 @@ class SampleTable:
         expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
         *errors, both = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
         distance, deviation = (np.mean(found[:-1], axis=0) for found in (apart, expected))
-        return Folded(distance, deviation, _joined(errors), _joined(errors[:2]), both)
+        distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
+        return Folded(distance, deviation, _joined(errors), _joined(errors[:2]), both, self.is_in_shape)
+
+    @cached_property
+    def is_in_shape(self) -> bool:
+        """Whether folds have the shape of what is unknown."""
+        return self.blocks is None and self.samples.geometry.gaps is not None and self._mask.hides_in_shape
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
-        """Return what each fold hides: a fifth of the samples, drawn at random, or a shift of a mask's own holes.
+        """Return what each fold hides: a fifth of the samples, drawn at random, or in the shape of what is unknown.
 
-        Holes, scratches and text are far from samples as random ones are not; their shape is moved to known places.
+        Holes, scratches, text and clouds are far from samples as random ones are not; their shape is moved to known
+        places (see ``ForwardModel.hide``).
         """
         if self.blocks is not None:
             fold, _ = folds_by_blocks(self.samples.geometry, self.blocks, FOLDS)
             return [(fold == k)[:, None] & self.known for k in range(FOLDS)]
-        gaps = self.samples.geometry.gaps
-        if gaps is not None and are_clustered(gaps):
-            return self._shifted()
+        if self.is_in_shape:
+            return self._in_shape()
         joint = self.weights.shape[-1] == 1
         rows = self.known[:, :1] if joint else self.known
         number = np.full(rows.shape, -1)
         number[rows] = np.random.default_rng(SEED).permutation(int(rows.sum())) % FOLDS
         return [np.broadcast_to(number == k, self.known.shape) for k in range(FOLDS)]
 
-    def _shifted(self) -> list[Bool[np.ndarray, "n channels"]]:
-        mask, generator = (
-            ForwardModel.mask(self.weights.movedim(-1, 0).unsqueeze(0)),
-            torch.Generator().manual_seed(SEED),
-        )
+    @property
+    def _mask(self) -> ForwardModel:
+        return ForwardModel.mask(self.weights.movedim(-1, 0).unsqueeze(0))
+
+    def _in_shape(self) -> list[Bool[np.ndarray, "n channels"]]:
+        mask, generator = self._mask, torch.Generator().manual_seed(SEED)
         drawn = [mask.hide(1 / FOLDS, generator) for _ in range(FOLDS)]
         found = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
         if len(found) < FOLDS:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.ndimage import gaussian_filter, gaussian_gradient_magnitude
 from scipy.optimize import minimize_scalar
 
@@ -32,7 +32,9 @@ class LocalScale:
     its own), of the gradient's magnitude, of the posterior deviation under a local prior, and of the distance to the
     nearest sample. Their slopes are those of a linear regression of the logarithm of the errors' mean over channels.
     For the slopes, the errors around a sample are taken from its own fit alone. Fits that saw the sample err nearby if
-    it is unlike its surroundings, so that their errors tell its own; at a node without a sample nothing does.
+    it is unlike its surroundings, so that their errors tell its own; at a node without a sample nothing does. Where
+    folds have the shape of what is unknown, errors are alike in each of their parts, and inside of what is unknown
+    there are none. Around a sample they are then those of the other folds beyond its own one.
     """
 
     of_nodes: Float[np.ndarray, "nodes channels"]
@@ -49,7 +51,11 @@ class LocalScale:
         of_own_fit = np.empty_like(size)
         for fit in np.unique(errors.fit):
             part = errors.fit == fit
-            of_own_fit[part] = _around(errors.node[part], size[part], grid, size.mean())[1]
+            if folded.in_shape:
+                of_own_fit[part] = _beyond(errors.node, size, part, grid)
+            else:
+                of_own_fit[part] = _around(errors.node[part], size[part], grid, size.mean())[1]
+        without_own = of_own_fit if folded.in_shape else without_own
         log_slope, log_deviation = (_log(f, f.mean()) for f in (gradient(render).ravel(), folded.deviation))
         apart = np.log(np.maximum(errors.distance, NEAREST))
         hidden = np.where(np.isnan(errors.error), np.nan, apart)
@@ -97,6 +103,14 @@ def _around(
         return (sums.clip(min=0) + kept * usual) / (near.clip(min=0) + kept)
 
     return mean(sums, near), mean((sums - center * total)[node], (near - center * count)[node])
+
+
+def _beyond(
+    node: Int[np.ndarray, " n"], size: Float[np.ndarray, " n"], part: Bool[np.ndarray, " n"], grid: tuple[int, ...]
+) -> Float[np.ndarray, " part"]:
+    """Return the Gaussian mean of sizes around each sample of a part, of all at nodes that the part has not."""
+    others = ~np.isin(node, node[part])
+    return _around(node[others], size[others], grid, size.mean())[0][node[part]]
 
 
 def power_of_distance(size: Float[np.ndarray, " n"], distance: Float[np.ndarray, " n"]) -> float:

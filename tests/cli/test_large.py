@@ -23,7 +23,7 @@ def picture(tmp_path, monkeypatch):
     monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 2500)
     monkeypatch.setattr("coordnet.restore.blocks.HALO", ByAxes({1: 64, 2: 16, 3: 4, 4: 2}))
     monkeypatch.setattr("coordnet.restore.blocks.SAMPLED", 1)
-    monkeypatch.setattr("coordnet.cli.blocks.budget", lambda memory: 1000)
+    monkeypatch.setattr("coordnet.cli.large.budget", lambda memory: 1000)
     truth = synthetic_photograph(80, 66, 1).numpy()[..., 0]
     noisy = truth + 0.05 * np.random.default_rng(0).standard_normal(truth.shape)
     tifffile.imwrite("noisy.tif", (65535 * noisy.clip(0, 1)).astype(np.uint16))

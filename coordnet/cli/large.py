@@ -14,7 +14,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report, specs
-from coordnet.cli.common import Common, Many, Output
+from coordnet.cli.common import Batch, Common, Many, Output
 from coordnet.cli.folders import results
 from coordnet.cli.report import Outcome
 from coordnet.cli.restore import RESTORED, heading, record_of
@@ -39,7 +39,7 @@ Fit = Callable[[Any, int | None, bool], Restored]  # takes a Dask array, the mem
 
 
 class Made(NamedTuple):
-    """What is made of a signal in rows: blocks of them, the shape of all, a part of the record, and a line to print."""
+    """A restored signal in rows: blocks of them, the shape of all, a part of the record, and a line to print."""
 
     rows: Iterator[np.ndarray]
     shape: tuple[int, ...]
@@ -146,7 +146,7 @@ class FileParts:
             return source[part]
 
 
-def computed(fit: Fit, source: RowFile, place: Path, common: Common) -> tuple[Restored, Iterator[np.ndarray]]:
+def computed(fit: Fit, source: RowFile, place: Path, common: Batch) -> tuple[Restored, Iterator[np.ndarray]]:
     """Return what is made of the signal in a file, and the rows of the result, which is computed and stored now.
 
     The store is hidden beside the ``place`` of the results until all rows are taken. A ``ValueError`` is raised if
@@ -169,7 +169,7 @@ def computed(fit: Fit, source: RowFile, place: Path, common: Common) -> tuple[Re
     dataset = xarray.Dataset({RESTORED: (axes, made.signal)})
     origin = report.origin("", common) | {"report": made.report, "seed": common.seed, "versions": report.versions()}
     store = BlockStore(place.absolute().parent / f"{source.path.stem}.zarr", dataset, origin)
-    many = common if isinstance(common, Many) and not common.is_one_of_many else Many()
+    many = Many() if common.is_one_of_many else common
     write_blocks(store, str(source.path), "restored", many, common)
 
     def rows() -> Iterator[np.ndarray]:
