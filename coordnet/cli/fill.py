@@ -25,6 +25,7 @@ from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
 from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 
+READ_BYTES = 2**24  # bytes of a chunk in which a file without its own is read; some are in memory beside a block
 PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
 
 
@@ -82,9 +83,12 @@ def _asked(
 
 
 def _cut(dataset: xarray.Dataset) -> xarray.Dataset:
-    """Return a dataset of Dask arrays: in chunks that the file has, or of Dask's own size."""
+    """Return a dataset of Dask arrays: in chunks that the file has, or of ``READ_BYTES``."""
+    from dask import config
+
     whole = {k: a for k, a in dataset.data_vars.items() if a.chunks is None and a.ndim and a.dtype.kind in "biuf"}
-    return dataset.assign({name: array.chunk("auto") for name, array in whole.items()}).chunk()
+    with config.set({"array.chunk-size": READ_BYTES}):
+        return dataset.assign({name: array.chunk("auto") for name, array in whole.items()}).chunk()
 
 
 def _filled(

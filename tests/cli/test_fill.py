@@ -135,15 +135,16 @@ def test_blocks_of_another_seed_or_version_are_not_kept(cube, run, monkeypatch):
 
 
 def test_a_file_without_chunks_is_read_in_chunks(cube, run, monkeypatch):
-    dask, found = pytest.importorskip("dask"), []
+    pytest.importorskip("dask")
+    found = []
 
     def filled(dataset, *_):
         found.append(dataset.sst.chunksizes)
         raise ValueError("no more is needed")
 
     monkeypatch.setattr("coordnet.cli.fill._filled", filled)
-    with dask.config.set({"array.chunk-size": "2kB"}):
-        run(*FILL, "--out", "filled.zarr", "--workers", "2", "--quiet")
+    monkeypatch.setattr("coordnet.cli.fill.READ_BYTES", 2000)
+    run(*FILL, "--out", "filled.zarr", "--workers", "2", "--quiet")
     assert max(len(sizes) for sizes in found[0].values()) > 1
 
 
