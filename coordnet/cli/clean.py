@@ -39,7 +39,8 @@ def _in_memory(
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
     made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
     found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
-    chosen = _chosen(made, sigma, noise, prior) + f" in {report.size(made.report['tiles'])} tiles" * (made.fit is None)
+    tiles = made.report.get("tiles")  # none where the picture was fitted as a whole
+    chosen = _chosen(made, sigma, noise, prior) + (f" in {report.size(tiles)} tiles" if tiles else "")
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
     expected = made.expected_psnr
     sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
