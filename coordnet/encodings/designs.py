@@ -71,6 +71,8 @@ class LatestDesigns:
 
     def __call__(self, encoding: Separable, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
         """Return ``designs`` of the arguments."""
+        if torch.compiler.is_compiling():  # comparisons with what was kept are no part of a graph
+            return designs(encoding, axes, dtype, device)
         numbers, pairs, matrices = self._made
         if numbers == (dtype, device) and len(axes) == len(pairs):
             if all(map(_equal, _pairs(encoding, axes), pairs)):
