@@ -121,7 +121,7 @@ def inpaint(
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
     report |= {**found.as_dict(), "prior": found.used(chosen.start.name)}
-    expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
+    expected = _expected(hidden, _extremes(values, kept), report["known"])
     made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
@@ -151,14 +151,19 @@ def _batch(values: Tensor, known: str | Pattern | Array) -> int:
     return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0
 
 
-def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:
-    """Return the PSNR at hidden samples against the range of the known values.
+def _extremes(values: Tensor, known: Bool[Tensor, "*grid channels"]) -> Float[Tensor, " 2"]:
+    """Return the least and the greatest known value; the indices of all would take eight times the values' memory."""
+    return torch.stack([torch.where(known, values, end).aminmax()[k] for k, end in enumerate((math.inf, -math.inf))])
+
+
+def _expected(psnr: float | None, extremes: Float[Tensor, " 2"], share: float) -> float | None:
+    """Return the PSNR at hidden samples against the range of the known values, of which two are the extremes.
 
     A warning says where it is far below that of photographs of which this share is known.
     """
     if psnr is None:
         return None
-    span, bounded = value_range(values)
+    span, bounded = value_range(extremes)
     least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - NATURAL_MARGIN
     if bounded and psnr < least:
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"

@@ -125,3 +125,13 @@ def test_a_large_png_is_enlarged_in_rows(run, tmp_path):
     assert (tmp_path / "whole" / "model.safetensors").exists()
     assert not (tmp_path / "rows" / "model.safetensors").exists()
     assert float((whole - rows).abs().max()) <= 1.01 / 255
+
+
+def test_the_range_of_the_expected_psnr_is_that_of_known_values():
+    f, known = 40 * smooth(40, 30), torch.rand(40, 30, generator=torch.Generator().manual_seed(0)) < 0.5
+    expected, found = (
+        cn.inpaint(f.masked_fill(~known.unsqueeze(-1), end), known, prior=cn.Adaptive(rounds=1)).expected_psnr
+        for end in (20.0, -1e6)
+    )
+    span = f[known].max() - f[known].min()
+    assert found == pytest.approx(expected) and span < 40
