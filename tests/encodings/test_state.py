@@ -78,6 +78,17 @@ def test_gradients_flow_to_a_scale_that_is_a_tensor(name):
     assert torch.equal(SCALED[name](factor)(x), SCALED[name](0.17)(x))
 
 
+def test_a_scale_that_suits_samples_may_be_a_tensor():
+    sigma, axis = torch.tensor(0.1, requires_grad=True), Axis(6)
+    x = torch.linspace(0.1, 0.8, 4)
+    psi = Gaussian.like(axis, sigma=sigma)(x)
+    torch.testing.assert_close(psi, Gaussian.like(axis, sigma=0.1)(x))
+    psi.sum().backward()
+    assert sigma.grad is not None and float(sigma.grad.abs()) > 0
+    with pytest.raises(ValueError, match="sigma"):
+        Gaussian.like(axis, sigma=torch.tensor(-0.1))
+
+
 def test_a_parameter_is_trained_as_it_is():
     sigma = nn.Parameter(torch.tensor(0.1))
     encoder = Gaussian(6, sigma)

@@ -45,8 +45,8 @@ class Parameter:
         """The default for features that are wider by a factor: a longer length, or a lower frequency."""
         return self.default * (factor if self.unit == "length" else 1 / factor)
 
-    def on(self, value: Spacings | float | str, spacing: float) -> float:
-        """A value of the parameter in units of the unit interval, for samples of this spacing.
+    def on(self, value: Spacings | float | str | Tensor, spacing: float) -> Any:
+        """A value of the parameter in units of the unit interval, which a tensor has, for samples of this spacing.
 
         A ``ValueError`` is raised if a text is neither a number nor written as ``Spacings`` are.
         """
@@ -58,6 +58,8 @@ class Parameter:
                 expected = f"a positive number, or one in sample spacings such as 0.5{suffix}"
                 raise _checks.wrong(self.name, expected, repr(value)) from None
             value = Spacings(number, self.unit) if text.endswith(suffix) else number
+        if isinstance(value, Tensor):
+            return self.checked(value)
         return value.on(spacing) if isinstance(value, Spacings) else _checks.positive(self.name, value)
 
     def checked(self, value: Any) -> Any:
