@@ -18,7 +18,7 @@ from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate
-from coordnet.priors.plates.solve import BANDED_NODES, SingularPlate
+from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.points import NODES
@@ -30,6 +30,7 @@ CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that deci
 # large holes or hardly any samples, the trial would take longer than the fit.
 LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
 CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points between nodes: half a second in all
+BANDED_NODES = 80**2  # nodes of that part up to which all normal equations of its folds are factorized as bands
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5

@@ -17,9 +17,8 @@ from coordnet.sampling.axes import ByAxes
 FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
 DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
-BANDED_NODES = (
-    80**2
-)  # unknown points of a picture up to which its band is factorized, three times as fast as by SuperLU
+# Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU.
+BANDED_NUMBERS = 2**22
 PLATE_TOLERANCE = 1e-9  # relative residual to which plates are solved
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
 SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
@@ -65,7 +64,9 @@ def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> Plat
     if a.shape[0] > FACTORIZED_NODES[dims] and not exactly:
         found = _iterated(a, b, dims)
     else:
-        found = banded(a, b) if dims > 1 and a.shape[0] <= BANDED_NODES else _exact(a, b)
+        lower = sparse.tril(a, format="coo")
+        width = int((lower.row - lower.col).max()) + 1
+        found = _banded(a, b, lower) if dims > 1 and width * a.shape[0] <= BANDED_NUMBERS else _exact(a, b)
     if not found.residual <= ACCEPTED:
         raise SingularPlate(f"relative residual {found.residual:.1g}")
     return PlateSolution(scale @ found.x, found.method, found.iterations, found.residual)
@@ -80,9 +81,11 @@ def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
     return _refined(factor.solve, a, b, "sparse factorization")
 
 
-def banded(a: Sparse, b: np.ndarray) -> PlateSolution:
-    """Factorize the band of A by Cholesky's method, and refine the solution once by its residual."""
-    lower = sparse.tril(a, format="coo")
+def _banded(a: Sparse, b: np.ndarray, lower: Sparse) -> PlateSolution:
+    """Factorize the band of A by Cholesky's method from its lower triangle; refine the solution once by its residual.
+
+    A ``SingularPlate`` is raised if A is singular to rounding.
+    """
     offset = lower.row - lower.col
     band = np.zeros((int(offset.max()) + 1, a.shape[0]))
     band[offset, lower.col] = lower.data
