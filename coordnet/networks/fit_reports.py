@@ -128,13 +128,14 @@ class PlateReport(FitReport):
     ``order`` is that of the derivatives whose squares are least, and ``cutoff`` the wavelength of the smoothing in
     samples, None where the samples are interpolated. ``tried`` has the order, the cut-off and the squared error at
     hidden samples of all plates that were compared. ``beyond_samples`` is the share of the nodes beyond the outermost
-    samples.
+    samples. ``drift`` has the coefficients of each column of a drift, one for each channel.
     """
 
     order: int | float
     cutoff: float | None
     tried: list[dict[str, Any]]
     beyond_samples: float
+    drift: dict[str, list[float]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

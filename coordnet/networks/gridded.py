@@ -35,6 +35,7 @@ class Gridded:
         *,
         max_distance: float | None = None,
         std: bool = False,
+        drift: Any = None,
         **coordinates: Coordinates,
     ) -> Any:
         """Evaluate a fit of ``cn.points`` on a grid: an ``xarray.DataArray``, or a ``Grid`` without that package.
@@ -50,6 +51,9 @@ class Gridded:
             beyond the outermost nodes of the fit, about five points' distances away, are constant.
         std : bool
             Whether the standard deviation of the errors is returned in the place of the values.
+        drift : array, function, ``xarray.DataArray``, or several of them by their names
+            The drift at the nodes, where the fit has one: an array of the grid's shape, a function of the coordinates
+            in the order of the axes, or an array with coordinates, which is interpolated between its nodes.
         **coordinates : array
             The coordinates along an axis by its name, such as ``lon=…``.
 
@@ -61,7 +65,10 @@ class Gridded:
         """
         lattice, onto = self._onto(spacing, coordinates)
         axes = lattice.locate(*onto.values())
-        found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
+        if std:
+            found = Blending("linear", lattice.axes).on_axes(self.std(), axes, [])  # type: ignore[attr-defined]
+        else:
+            found = self._with_drift(self.on_axes(axes), drift, tuple(map(len, onto.values())), onto)  # type: ignore[attr-defined]
         found = found.detach().cpu().numpy()
         if max_distance is not None:
             limit = _checks.positive("max_distance", max_distance)

@@ -3,9 +3,10 @@
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from coordnet.networks.gridded import Gridded
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
+from coordnet.sampling.drift import columns_at
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
@@ -55,6 +57,9 @@ class Reconstruction(Gridded, nn.Module):
 
     Only a fit of one signal by ``fit`` or ``fit_closed_form`` knows its samples, its ``uncertainty``, which is not
     saved; ``interval``, ``std``, ``expected_psnr``, ``score`` and ``draw`` of others raise a ``ValueError``.
+
+    With a ``drift``, the names of its columns, f(x) = network(x) + offset + Σ β (D(x) - mean of D): the columns D are
+    needed wherever the fit is evaluated, and ``learned`` has their coefficients β and their means.
     """
 
     offset: Tensor
@@ -70,8 +75,10 @@ class Reconstruction(Gridded, nn.Module):
         footprint: Footprint = "point",
         coordinates: RectilinearLattice | Sequence[Any] | None = None,
         uncertainty: Uncertainty | None = None,
+        drift: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        self.drift_names = tuple(drift)
         self.footprint: Footprint = footprint
         self.lattice = coordinates if isinstance(coordinates, RectilinearLattice) else lattice_of(coordinates)
         if self.lattice and self.lattice.grid != tuple(grid):
@@ -102,6 +109,7 @@ class Reconstruction(Gridded, nn.Module):
         self,
         points: Float[Tensor, "*points d"],
         *,
+        drift: Any = None,
         memory: int = MEMORY,
         outside: Outside = "error",
         exact: bool = False,
@@ -113,6 +121,8 @@ class Reconstruction(Gridded, nn.Module):
         points : (*points, d)
             Coordinates of any floating-point dtype, from half a sample's spacing before 0 to as much beyond 1. Others
             raise a ``ValueError``.
+        drift : (*points, k), or columns by their names
+            The drift at the points, where the fit has one; a ``ValueError`` is raised if it is missing.
         memory : int
             Bytes of intermediate results. More points than they allow are evaluated in chunks.
         outside : "error", "clamp" or "extrapolate"
@@ -132,7 +142,8 @@ class Reconstruction(Gridded, nn.Module):
         points = self._inside(unit, _checks.choice("outside", outside, get_args(Outside)), points)
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
-        return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
+        found = self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
+        return self._with_drift(found, drift, tuple(points.shape[:-1]))
 
     def _inside(self, points: Tensor, outside: str, given: Tensor) -> Tensor:
         """Return the points within half a spacing of the unit cube; see ``forward``. They were given in other units."""
@@ -170,6 +181,7 @@ class Reconstruction(Gridded, nn.Module):
         at ``shape`` equally spaced positions from the first to the last, where there is no alignment. A ``ValueError``
         is raised if ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
         """
+        self._check_no_drift()
         axes = (self.lattice or Lattice(self.lengths)).render_axes(shape, alignment, footprint or self.footprint)
         return self.on_axes(axes, memory=memory, exact=exact)
 
@@ -179,11 +191,12 @@ class Reconstruction(Gridded, nn.Module):
         They have the units of the ``RectilinearLattice`` that was fitted, else those of the unit interval. Coordinates
         that are not increasing, or more than half a spacing beyond the samples, raise a ``ValueError``.
         """
+        self._check_no_drift()
         lattice = self.lattice or RectilinearLattice(*(Axis(n).points() for n in self.lengths))
         return self.on_axes(lattice.locate(*coordinates))
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
-        """Evaluate on the lattice that ``axes`` span; see ``render``."""
+        """Evaluate on the lattice that ``axes`` span; see ``render``. A drift is that of the columns' means."""
         _checks.integer("memory", memory, 1)
         network, dtype, device = self.network, self.offset.dtype, self.offset.device
         if network.is_separable:
@@ -193,6 +206,23 @@ class Reconstruction(Gridded, nn.Module):
         parts = [first.part(i, min(step, first.count - i)) for i in range(0, first.count, step)]
         blocks = [network.on_lattice((part, *others), dtype, device, exact=exact) for part in parts]
         return self._finish(torch.cat(blocks), len(axes))
+
+    def _with_drift(
+        self, field: Tensor, drift: Any, shape: tuple[int, ...], axes: Mapping[str, np.ndarray] | None = None
+    ) -> Float[Tensor, "*result channels"]:
+        """Add the drift to a field, (*batch, *shape, channels); see ``columns_at`` for how it is given and for errors.
+
+        A fit without a drift refuses one.
+        """
+        if not self.drift_names:
+            if drift is not None:
+                raise _checks.wrong("drift", "none, for a fit without one", type(drift).__name__)
+            return field
+        columns = columns_at(self.drift_names, drift, shape, axes).to(field)
+        learned = self.learned
+        means = learned["drift_means"].to(field).reshape(-1, *(1,) * len(shape), len(self.drift_names))
+        added = torch.einsum("s...k,skc->s...c", columns - means, learned["drift"].to(field))
+        return field + added.reshape(field.shape)
 
     def _between_nodes(
         self, nodes: Float[Tensor, "*grid channels"], points: Float[Tensor, "*points d"]
@@ -215,6 +245,7 @@ class Reconstruction(Gridded, nn.Module):
         points: Float[Tensor, "*points d"] | None = None,
         *,
         blocks: float | Sequence[float] | None = None,
+        drift: Any = None,
     ) -> tuple[Signal, Signal]:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
 
@@ -222,7 +253,8 @@ class Reconstruction(Gridded, nn.Module):
         These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
         prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
         whose samples are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The
-        refits are made once. At ``points``, in the units of the fit, the ends are (*points, channels).
+        refits are made once. At ``points``, in the units of the fit, with their ``drift`` if the fit has one, the ends
+        are (*points, channels).
 
         Where points come in clusters or tracks, the refits should leave out ``blocks``: boxes of these lengths, in the
         fit's units. The share then holds for places as far from all points as those of a hidden box are. A
@@ -231,8 +263,9 @@ class Reconstruction(Gridded, nn.Module):
         """
         lower, upper = self._sure().interval(self, level, blocks)
         if points is None:
+            self._check_no_drift()
             return lower, upper
-        half, center = self._between_nodes((upper - lower) / 2, points), self(points)
+        half, center = self._between_nodes((upper - lower) / 2, points), self(points, drift=drift)
         return center - half.to(center), center + half.to(center)
 
     def std(
@@ -274,6 +307,12 @@ class Reconstruction(Gridded, nn.Module):
         _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
         return self._sure().draw(self, count, generator)
 
+    def _check_no_drift(self) -> None:
+        """Refuse a fit with a drift where its columns cannot be given with a ``ValueError``."""
+        if self.drift_names:
+            expected = "a fit without a drift; others are evaluated by fit(points, drift=…) and fit.grid(…, drift=…)"
+            raise _checks.wrong("fit", expected, f"one with {', '.join(self.drift_names)}")
+
     def _sure(self) -> Uncertainty:
         if self.uncertainty is None:
             expected = "one that cn.fit made of one signal's samples, which a saved file does not hold"
@@ -299,6 +338,7 @@ class Reconstruction(Gridded, nn.Module):
             "blending": network.blending and network.blending.kind,
             "footprint": self.footprint,
             "coordinates": self.lattice and self.lattice.configuration(),
+            "drift": self.drift_names,
             "report": self.report.as_dict(),
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
@@ -366,7 +406,11 @@ class Reconstruction(Gridded, nn.Module):
         network.requires_grad_(False).eval()
         footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
         report, learned = report_from(configuration["report"]), _under("learned.", tensors)
-        return cls(network, offset, grid, batch, report, learned, footprint, configuration.get("coordinates"))
+        drift = tuple(configuration.get("drift", ()))
+        if drift and {len(drift)} != {learned[name].shape[1] for name in ("drift", "drift_means")}:
+            raise _checks.wrong("drift", f"coefficients of {len(drift)} columns", "others")
+        named = configuration.get("coordinates")
+        return cls(network, offset, grid, batch, report, learned, footprint, named, drift=drift)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -120,6 +120,7 @@ class Plan(ABC):
     understates: bool = False  # whether what it says of them is a little worse than its result
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear
+    has_drift: bool = False  # whether a fit finds the coefficients of a drift
 
     def __init__(
         self,
@@ -133,6 +134,8 @@ class Plan(ABC):
         device: torch.device | str = "cpu",
         assumed: str = "none",
     ) -> None:
+        if geometry.drift is not None and not self.has_drift:
+            raise _checks.wrong("prior", "cn.ThinPlate() or 'auto', for points with a drift", assumed)
         self.assumed = assumed
         self.followed = follows_scales(encoding)
         self.device = torch.empty(0, device=device).device  # a device of a tensor has its index
@@ -197,7 +200,9 @@ class Plan(ABC):
         grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
         coordinates = coordinates or self.geometry.coordinates
         sure = uncertainty and uncertainty(report)
-        return Reconstruction(network, offset, grid, centered.batch, report, learned, footprint, coordinates, sure)
+        drift = () if self.geometry.drift is None else self.geometry.drift.names
+        parts = report, learned, footprint, coordinates, sure, drift
+        return Reconstruction(network, offset, grid, centered.batch, *parts)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
         """Return the posterior that the prior has for centered values, with what the fit learned.

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.drift import Drift, drift_names
 from coordnet.sampling.node_spacing import mean_distance, scales_of
 from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
@@ -43,12 +44,15 @@ class Points(ScatteredPoints):
     left_out, merged : int
         The number of given points that were left out because a coordinate or all values are NaN, and of those that were
         averaged with another one at the same place.
+    drift : Drift, optional
+        Columns on which the values depend linearly.
     """
 
     lattice: PointLattice | None = None
     places: Float[Tensor, "n d"] | None = None
     left_out: int = 0
     merged: int = 0
+    drift: Drift | None = None
     is_laid = True
 
     def __repr__(self) -> str:
@@ -68,7 +72,12 @@ class Points(ScatteredPoints):
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         """Return the values of a ``Reconstruction`` at the points."""
-        return fit(self.places)
+        return fit(self.places) if self.drift is None else fit(self.places, drift=self.drift.columns)
+
+    def check_trainable(self, *, integrates: bool) -> None:
+        """Refuse points with a drift, which networks do not fit."""
+        if self.drift is not None:
+            raise _checks.wrong("solver", "closed-form, for points with a drift", "gradient")
 
 
 def points(
@@ -81,11 +90,12 @@ def points(
     period: Mapping[Any, int | float] | None = None,
     scales: Sequence[float] | None = None,
     sphere: Sequence[str | int] | None = None,
+    drift: Any = None,
 ) -> Samples:
     """Return values at points anywhere as samples, with nodes for a fit: ``cn.fit(cn.points(coordinates, values))``.
 
     The nodes are half the points' mean distance apart and extend beyond them, whatever the result is evaluated at.
-    Points with a coordinate that is NaN, or with NaN alone for values, are left out; a channel that is NaN is unknown.
+    Points are left out where a coordinate or a drift is NaN, or all values are; a channel that is NaN is unknown.
     Points at the same place are averaged by their σ.
 
     Parameters
@@ -109,6 +119,10 @@ def points(
         The two axes, by their names or numbers, that are longitudes and latitudes in degrees on the whole sphere:
         ("lon", "lat"). Distances are those on the sphere, and nothing is seen at the poles and the date line. A sphere
         has no other period and no scales.
+    drift : (n, k), mapping or columns, optional
+        Columns on which the values depend linearly, such as an elevation, beside the smooth field. Plates find their
+        coefficients by generalized least squares. They are needed wherever the fit is evaluated:
+        ``fit(places, drift=…)``, ``fit.grid(…, drift=…)``.
 
     Raises
     ------
@@ -122,11 +136,13 @@ def points(
     for name, length in periods.items():
         _checks.positive(f"period[{name!r}]", length)
     texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
-    kept = np.isfinite(x).all(1) & np.isfinite(y).any(1)
+    columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
+    kept = np.isfinite(x).all(1) & np.isfinite(y).any(1) & np.isfinite(columns).all(1)
     left_out = len(x) - int(kept.sum())
     if left_out == len(x):
         raise _checks.wrong("values", "at least one point with finite coordinates and a value", "none")
-    x, y, weight = _merged(x[kept], y[kept], deviation[kept] ** -2.0, periods, names)
+    x, both, weight = _merged(x[kept], np.hstack([y, columns])[kept], deviation[kept] ** -2.0, periods, names)
+    y, columns, weight = both[:, : y.shape[1]], both[:, y.shape[1] :], weight[:, : y.shape[1]]
     given = scales if scales is None else [_checks.positive("scales", s) for s in scales]
     if given is not None and len(given) != len(names):
         raise _checks.wrong("scales", f"{len(names)} numbers, one for each axis", len(given))
@@ -150,6 +166,7 @@ def points(
         places=places,
         left_out=left_out,
         merged=int(kept.sum()) - len(x),
+        drift=None if drift is None else Drift(drift_names(drift, columns.shape[1]), columns),
     )
     return Samples(geometry, torch.from_numpy(np.nan_to_num(y)).to(like))
 
@@ -189,6 +206,16 @@ def _numbers(name: str, given: Any) -> np.ndarray:
     if array.ndim != 2 or not array.size:
         raise _checks.wrong(name, "one row for each point", f"shape {np.shape(given)}")
     return array
+
+
+def _drift(given: Any, count: int) -> np.ndarray:
+    """Return the columns of a drift, (n, k), in float64, one row for each point."""
+    table = np.stack([np.asarray(column) for column in given.values()], -1) if isinstance(given, Mapping) else given
+    columns = _numbers("drift", table)
+    if len(columns) != count or np.isinf(columns).any():
+        expected = f"finite numbers or NaN for each of {count} points"
+        raise _checks.wrong("drift", expected, "infinity" if len(columns) == count else f"shape {columns.shape}")
+    return columns
 
 
 def _like(values: Any) -> Tensor:

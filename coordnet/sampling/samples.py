@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, lattice_points, render_axes
+from coordnet.sampling.drift import Drift
 from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
@@ -39,6 +40,7 @@ class Geometry(ABC):
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
     is_laid: bool = False  # whether the nodes were laid for the samples, denser than these and beyond them
+    drift: Drift | None = None  # columns on which the values at points depend linearly, beside a field
     latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles
     has_cells: bool = False  # whether the samples are means over cells, not values at points
 

@@ -15,6 +15,7 @@ from coordnet.fitting.uncertainty.score import Score, block_score
 from coordnet.linalg.machine import as_generator
 from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Samples
 
 Deviations = Callable[[Reconstruction, int, torch.Generator], Reconstruction]
@@ -38,7 +39,7 @@ class Recipe:
         if key not in self._calibrations:
             table = SampleTable(self.samples, blocks)
             folded = table.folded(self.refit, progress=self.progress)
-            self._calibrations[key] = Calibration.of(table, folded, fit.render(alignment="sample"))
+            self._calibrations[key] = Calibration.of(table, folded, _field(fit))
         return self._calibrations[key]
 
     def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
@@ -51,7 +52,7 @@ class Recipe:
         """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
         if not 0 < _checks.positive("level", level) < 1:
             raise _checks.wrong("level", "a number above 0 and below 1", level)
-        half, center = _on_grid(self.calibration(fit, blocks).half_width(level), fit), fit.render(alignment="sample")
+        half, center = _on_grid(self.calibration(fit, blocks).half_width(level), fit), _field(fit)
         return center - half, center + half
 
     def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
@@ -69,6 +70,12 @@ class Recipe:
         _checks.integer("count", count, 1)
         deviations = self.deviations(fit, count, as_generator(generator))
         return fit.render(alignment="sample") + deviations.render(alignment="sample")
+
+
+def _field(fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
+    """Return a fit on its own lattice, without its drift."""
+    lattice = fit.lattice or Lattice(fit.lengths)
+    return fit.on_axes(lattice.render_axes(None, "sample", fit.footprint))
 
 
 def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:

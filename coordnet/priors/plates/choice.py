@@ -125,14 +125,13 @@ class FieldErrors:
 
     def _squares_by_solves(self, order: int | float, cutoff: float) -> np.ndarray:
         energy = self._energy(order)
-        return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+        return self._squares(lambda _, shown: plate(shown, order, cutoff, energy)[0])
 
     def _squares_by_bands(self, order: int | float, cutoff: float) -> np.ndarray:
         if min(int(hidden.size - hidden.sum()) for hidden in self.folds) < polynomials(order, self.field.dims):
             raise SingularPlate("fewer points than polynomials without energy")
         energy, strength = self._band(order), energy_weight(order, cutoff)
-        solved = (equations.solve(energy, strength) for equations in self._equations)
-        return np.concatenate([_errors_at(self.field.select(h), f) for h, f in zip(self.folds, solved, strict=True)])
+        return self._squares(lambda fold, _: self._equations[fold].solve(energy, strength))
 
     @cached_property
     def _equations(self) -> list[NormalEquations]:
@@ -149,18 +148,18 @@ class FieldErrors:
         tried = [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in self.tried.items()]
         return {"order": order, "cutoff": _finite(cutoff), "hold_out_psnr": psnr, "tried": tried}
 
-    def _squares(self, estimate: Callable[[Field], np.ndarray]) -> np.ndarray:
-        """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1."""
+    def _squares(self, estimate: Callable[[int, Field], np.ndarray]) -> np.ndarray:
+        """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1.
+
+        The estimate is a function of a fold's number and the samples that it shows.
+        """
         errors = []
-        for hidden in self.folds:
-            errors.append(_errors_at(self.field.select(hidden), estimate(self.field.select(~hidden))))
+        for fold, mask in enumerate(self.folds):
+            shown, hidden = self.field.select(~mask), self.field.select(mask)
+            f = estimate(fold, shown)
+            left = hidden.without_drift(hidden.left_by(f), shown.drift_coefficients(f))
+            errors.append(np.square(left).mean(1) * hidden.weights / hidden.weights.mean())
         return np.concatenate(errors)
-
-
-def _errors_at(hidden: Field, f: np.ndarray) -> np.ndarray:
-    """Return the weighted squared errors of a lattice signal at hidden samples; the weights have the mean 1."""
-    squared = np.square(hidden.operator @ f - hidden.values).mean(1)
-    return squared * hidden.weights / hidden.weights.mean()
 
 
 def deciding_part(field: Field, size: int) -> Field:
@@ -183,7 +182,7 @@ def deciding_parts(field: Field) -> list[Field]:
     if field.latitude is not None:
         h = 1 / float(np.linalg.norm(field.positions[0]))
         centers = (h * field.positions[(field.positions @ v).argmax()] for v in spread(MOST_PARTS[field.dims]))
-        return [flat_part(field, center, min(side / 2 * h, MAP_RADIUS)) for center in centers]
+        return [flat_part(field, center, min(side / 2 * h, MAP_RADIUS))[0] for center in centers]
     if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
         return [field]
     along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
@@ -213,7 +212,8 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     whole = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
     orders: Sequence[int | float] = whole if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
-    if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
+    variance = errors.field.values[:, : errors.field.count].var()
+    if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * variance:
         if field.laid and prior.order is None:
             at = POINT_ORDERS.index(order)
             orders = POINT_ORDERS[at - 2 if order <= 3 else at :]

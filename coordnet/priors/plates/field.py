@@ -17,6 +17,8 @@ from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 from coordnet.sampling.sphere import vectors
 
+LEAST_LEFT = 1e-13  # mean square of what a plate leaves of a drift of variance 1 below which it is rounding
+
 
 @dataclass(frozen=True)
 class Field:
@@ -44,6 +46,8 @@ class Field:
         The axis of latitudes of nodes on a sphere; None elsewhere.
     margin : float
         The nodes at the lattice's borders near which no sample is hidden, as what is around a part is not seen by it.
+    drifts : int
+        The number of the last columns that are those of a drift, on which the values depend linearly.
     """
 
     lattice: tuple[int, ...]
@@ -56,11 +60,15 @@ class Field:
     laid: bool = False
     latitude: int | None = None
     margin: float = 0.0
+    drifts: int = 0
 
     @classmethod
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
         """Return the samples of a geometry on its signal's own grid, with the weights of one channel."""
         columns = values.detach().cpu().double().flatten(1).T.numpy()
+        drifts = 0 if geometry.drift is None else len(geometry.drift.names)
+        if geometry.drift is not None:
+            columns = np.hstack([columns, geometry.drift.standardized])
         weight = geometry.full_weights[..., channel].cpu().double().flatten().numpy()
         index, weights = geometry.nodes.numpy()[:, None], np.ones((len(weight), 1))
         positions = np.stack(np.unravel_index(index[:, 0], geometry.grid), -1).astype(float)
@@ -75,8 +83,41 @@ class Field:
         operator = sparse_rows(index, weights, math.prod(geometry.grid))
         periodic = tuple(axis.periodic for axis in geometry.axes)
         kind = {"on_nodes": blending is None, "laid": geometry.is_laid, "latitude": geometry.latitude}
-        found = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, **kind)
+        found = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, drifts=drifts, **kind)
         return found if (weight > 0).all() else found.select(weight > 0)  # a million samples have half a gigabyte
+
+    @property
+    def count(self) -> int:
+        """The number of columns without those of a drift."""
+        return self.values.shape[1] - self.drifts
+
+    def left_by(self, f: Float[np.ndarray, "size columns"]) -> Float[np.ndarray, "n columns"]:
+        """Return what a lattice signal leaves of the values."""
+        return self.values - self.operator @ f
+
+    def without_drift(
+        self, columns: Float[np.ndarray, "rows columns"], coefficients: Float[np.ndarray, "drifts values"]
+    ) -> Float[np.ndarray, "rows values"]:
+        """Return the columns of the values less those of the drift times its coefficients."""
+        return columns[:, : self.count] - columns[:, self.count :] @ coefficients
+
+    def drift_coefficients(
+        self, f: Float[np.ndarray, "size columns"], left: Float[np.ndarray, "n columns"] | None = None
+    ) -> Float[np.ndarray, "drifts values"]:
+        """Return β = (DᵀW(D - SD))⁻¹ DᵀW(y - Sy) for the plates f = (Sy, SD) and what they ``left`` at the samples.
+
+        It is the β of least misfit and energy together. A drift of which a plate leaves nothing, such as a polynomial
+        in the coordinates, has none. Wahba (1990), section 9.1; it is the generalized least squares of universal
+        kriging.
+        """
+        if not self.drifts:
+            return np.zeros((0, self.count))
+        left = self.left_by(f) if left is None else left
+        weighted = (self.values[:, self.count :] * self.weights[:, None]).T
+        gram, right = weighted @ left[:, self.count :], weighted @ left[:, : self.count]
+        sizes, axes = np.linalg.eigh((gram + gram.T) / 2)
+        kept = sizes > LEAST_LEFT * len(left)
+        return axes[:, kept] @ (axes[:, kept].T @ right / sizes[kept, None])
 
     @property
     def dims(self) -> int:

@@ -7,7 +7,7 @@ sphere but for what the map distorts. Far from any point a part is tied to a coa
 import math
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.interpolate import RBFInterpolator
 
@@ -42,11 +42,12 @@ def sphere_plate(field: Field, order: int | float, strength: float) -> tuple[np.
     coarse, step = _coarse(field, h)
     nodes = _nodes(rows)
     total, weight, worst = np.zeros((*nodes.shape[:-1], field.values.shape[1])), np.zeros(nodes.shape[:-1]), 0.0
+    left, shares = np.zeros_like(field.values), np.zeros((len(field.values), 1))
     tie, energy = least_tie(LENGTH * step, order), None
     for center in centers:
         angle = np.arccos(np.clip(nodes @ center, -1, 1))
         near = angle < REACH * apart
-        part = flat_part(field, center, min(REACH * apart + OVERLAP[2] * h, MAP_RADIUS))
+        part, rows = flat_part(field, center, min(REACH * apart + OVERLAP[2] * h, MAP_RADIUS))
         onto = EqualAreaMap(center)
         at = onto.onto_plane(nodes[near]) / h + (part.lattice[0] - 1) / 2
         if energy is None:
@@ -58,16 +59,22 @@ def sphere_plate(field: Field, order: int | float, strength: float) -> tuple[np.
                 weighted @ part.operator + energy, weighted @ part.values + strength * tie * start, 2, exactly=True
             )
             start, worst = found.x, max(worst, found.residual)
+            share = fading(1 - np.arccos(np.clip(h * field.positions[rows] @ center, -1, 1)) / (REACH * apart))[:, None]
+            left[rows] += share * (part.values - part.operator @ start)
+            shares[rows] += share
         fade = fading(1 - angle[near] / (REACH * apart))
         total[near] += fade[:, None] * (interpolation(_axes(part.lattice), at) @ start)
         weight[near] += fade
     f = over_poles(total / weight[..., None])
     f = (f if field.latitude == 0 else f.swapaxes(0, 1)).reshape(math.prod(field.lattice), -1)
-    return f, PlateSolution(f, "maps of a sphere", 0, worst)
+    return f, PlateSolution(f, "maps of a sphere", 0, worst, left / shares)
 
 
-def flat_part(field: Field, center: Float[np.ndarray, " 3"], radius: float) -> Field:
-    """Return the samples of a sphere up to an angle from a center on their map, on as dense and further nodes."""
+def flat_part(field: Field, center: Float[np.ndarray, " 3"], radius: float) -> tuple[Field, Int[np.ndarray, " n"]]:
+    """Return the samples of a sphere up to an angle from a center on their map, and their numbers.
+
+    The nodes of the map are as dense as those of the sphere, and reach further than the samples.
+    """
     h = 2 * math.pi / min(field.lattice)
     reach = math.ceil(2 * math.sin(radius / 2) / h)
     count = 2 * (reach + MARGIN[2]) + 1
@@ -75,8 +82,9 @@ def flat_part(field: Field, center: Float[np.ndarray, " 3"], radius: float) -> F
     rows = np.flatnonzero((np.abs(found).max(1) <= reach) & (np.square(found).sum(1) <= (OUTERMOST / h) ** 2))
     positions, lattice = found[rows] + (count - 1) / 2, (count, count)
     kept = {"values": field.values[rows], "weights": field.weights[rows], "on_nodes": False, "laid": True}
+    kept["drifts"] = field.drifts
     operator, margin = interpolation(_axes(lattice), positions), MARGIN[2] + reach / 4
-    return Field(lattice, positions, operator, periodic=(False, False), margin=margin, **kept)
+    return Field(lattice, positions, operator, periodic=(False, False), margin=margin, **kept), rows
 
 
 def _nodes(rows: int) -> Float[np.ndarray, "latitudes longitudes 3"]:

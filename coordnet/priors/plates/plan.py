@@ -43,7 +43,7 @@ class ThinPlatePlan(Plan):
     ``ValueError`` is raised if the encoding is not Fourier's, and by ``fit`` if the samples do not determine a plate.
     """
 
-    has_gradient = True
+    has_gradient = has_drift = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: PlateParameters, **options: Any) -> None:
         if encoding.axis_encoders:
@@ -83,9 +83,12 @@ class ThinPlatePlan(Plan):
         solved = [
             solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields
         ]
+        drifts = [field.drift_coefficients(f, found.left) for field, (f, _, found) in zip(fields, solved, strict=True)]
         lattices = [
-            self._followed(part, field, f, replace(chosen, order=order), channel)
-            for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
+            self._followed(part, field, field.without_drift(f, drift), replace(chosen, order=order), channel)
+            for channel, (part, field, drift, (f, order, _)) in enumerate(
+                zip(parts, fields, drifts, solved, strict=True)
+            )
         ]
         order = max(order for _, order, _ in solved)
         shape: Any = self.encoding.shape
@@ -99,15 +102,30 @@ class ThinPlatePlan(Plan):
             relative_residual=max(solution.residual for solution in solutions),
             beyond_samples=max(map(share_beyond, fields)),
         )
-        return Fitted(extended.to(values), report)
+        if self.geometry.drift is None:
+            return Fitted(extended.to(values), report)
+        learned = self._drift(drifts, len(values))
+        named = zip(self.geometry.drift.names, learned["drift"][0].tolist(), strict=True)
+        return Fitted(extended.to(values), replace(report, drift=dict(named)), learned)
+
+    def _drift(self, found: list[np.ndarray], signals: int) -> dict[str, Tensor]:
+        """Return the coefficients, (signals, k, channels), for columns in the user's units, and these columns' means.
+
+        They are found for standardized columns, (k, signals * channels) for each mask of the channels.
+        """
+        drift: Any = self.geometry.drift
+        parts = [torch.from_numpy((b / drift.scales[:, None]).reshape(len(b), signals, -1)) for b in found]
+        means = torch.from_numpy(drift.means).expand(signals, -1)
+        return {"drift": torch.cat(parts, -1).movedim(0, 1).contiguous(), "drift_means": means.contiguous()}
 
     def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: PlateParameters, channel: int) -> Tensor:
         """Return the plate f of some values as a tensor, (signals, channels, *grid), through which gradients flow."""
         plate = torch.from_numpy(f.T.reshape(*values.shape[:2], *self.geometry.grid))
         if not is_tracked(values):
             return plate
-        if field.latitude is not None:
-            raise _checks.wrong("values", "ones without gradients, on a sphere", "values to which they are followed")
+        if field.latitude is not None or field.drifts:
+            kind = "on a sphere" if field.latitude is not None else "with a drift"
+            raise _checks.wrong("values", f"ones without gradients, {kind}", "values to which they are followed")
         weights = self.geometry.weights
         known = slice(None) if weights is None else (weights[..., channel].flatten() > 0).cpu()
 

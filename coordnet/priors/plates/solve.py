@@ -29,12 +29,16 @@ ORDERING = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": 
 
 @dataclass(frozen=True)
 class PlateSolution:
-    """The solution x, (n, columns), of A x = b, the method, the steps, and ‖b - A x‖ / ‖b‖ of the worst column."""
+    """The solution x, (n, columns), of A x = b, the method, the steps, and ‖b - A x‖ / ‖b‖ of the worst column.
+
+    Tiles have what they ``left`` of the values at the samples, (n, columns), before they fade into each other.
+    """
 
     x: np.ndarray
     method: str
     iterations: int
     residual: float
+    left: np.ndarray | None = None
 
 
 class SingularPlate(ValueError):

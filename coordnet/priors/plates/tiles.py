@@ -96,6 +96,7 @@ def tiled_plate(
     energies: dict[tuple, Sparse] = {}
     tiles = list(itertools.product(*axes))
     strips, added, worst = _Strips(field), np.zeros_like(result), 0.0
+    left = np.zeros_like(field.values) if field.drifts else None
     for tile in tqdm(tiles, "plates", disable=not progress or len(tiles) < BAR, dynamic_ncols=True):
         shape, wraps = tuple(w.size for w in tile), tuple(w.periodic for w in tile)
         if shape not in energies:
@@ -112,8 +113,11 @@ def tiled_plate(
             x, worst = found.x, max(worst, found.residual)
             fade = reduce(np.multiply.outer, [w.weights for w in tile])[..., None]
             added[at] += fade * (x - start).reshape(*shape, -1)
+            if left is not None:
+                share = operator @ fade.reshape(-1, 1)  # sums to 1 over the tiles, as blends keep constants
+                left[rows] += share * (field.values[rows] - operator @ x)
     f = (result + added).reshape(math.prod(lattice), -1)
-    return f, PlateSolution(f, "tiles", 0, worst)
+    return f, PlateSolution(f, "tiles", 0, worst, left)
 
 
 def least_tie(nodes: float, order: int | float) -> float:
