@@ -323,6 +323,17 @@ class Gridding:
         bool,
         Option("--sphere", help="x and y are longitude and latitude in degrees on the whole sphere, with its poles."),
     ] = False
+    drift: Annotated[
+        list[str] | None,
+        Option(help="Column on which the values depend linearly, such as an elevation; may be repeated."),
+    ] = None
+    drift_at: Annotated[
+        Path | None,
+        Option(
+            help="Where the drift is known on the grid: a NetCDF file, or a table of places, with columns of the same "
+            "names. Between its nodes and places it is interpolated linearly."
+        ),
+    ] = None
     max_distance: Annotated[
         float | None, Option(parser=number, help="Distance from the nearest point beyond which nothing is written.")
     ] = None

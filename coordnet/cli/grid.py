@@ -14,7 +14,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Gridding
 from coordnet.cli.folders import results
-from coordnet.cli.stations import Stations, read_stations
+from coordnet.cli.stations import Stations, read_drift, read_stations
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose
 from coordnet.fitting.methods import Method
@@ -44,6 +44,7 @@ def from_table(path: Path, asked: Gridding, common: Common) -> None:
     common, prior = report.reading(common, path), specs.parse_prior(asked.prior)
     with common.stage("reading"):
         read = read_stations(path, asked, specs.choose_device(common.device))
+        drift = read_drift(asked.drift_at, read.drift_names, [axis.name for axis in read.lattice.named])
     named = read.lattice.named
     spacing = _spacing(asked.spacing, len(named))
     nodes = math.prod(axis.covering(step) for axis, step in zip(named, spacing, strict=True))
@@ -56,7 +57,7 @@ def from_table(path: Path, asked: Gridding, common: Common) -> None:
         with common.stage("cross-validating"):
             score, validating = once(lambda: _score(fit, read, asked.sure))
         with common.stage("evaluating"):
-            made, evaluating = once(lambda: _evaluated(fit, spacing, asked.max_distance, score is not None))
+            made, evaluating = once(lambda: _evaluated(fit, spacing, asked.max_distance, drift, score is not None))
         record = _record(path, read, method, made, common) | {
             "score": score,
             "seconds": {"fit": fitting, "score": validating, "render": evaluating},
@@ -92,9 +93,11 @@ def _score(fit: Reconstruction, read: Stations, asked: bool | None) -> dict[str,
     return {name: None if value != value else value for name, value in asdict(score).items()}
 
 
-def _evaluated(fit: Reconstruction, spacing: list[float | None], max_distance: float | None, is_sure: bool) -> Gridded:
+def _evaluated(
+    fit: Reconstruction, spacing: list[float | None], max_distance: float | None, drift: Any, is_sure: bool
+) -> Gridded:
     """Evaluate a fit on the grid."""
-    options: Any = {"spacing": spacing, "max_distance": max_distance}
+    options: Any = {"spacing": spacing, "max_distance": max_distance, "drift": drift}
     found, beyond = fit.grid(**options), fit.extrapolates(spacing)
     axes = {axis.name: axis.covered(step) for axis, step in zip(fit.lattice.named, spacing, strict=True)}  # type: ignore[union-attr]
     shape = tuple(map(len, axes.values()))
@@ -202,6 +205,8 @@ def _lines(record: report.Record, folder: Path) -> list[str]:
         f"{report.size(record['nodes'])} nodes, prior {record['prior']}{_chosen(record)}, "
         f"residual {record['residual']:.3g} at the points, fitted in {report.duration(seconds['fit'])}",
     ]
+    for name, values in (record["report"].get("drift") or {}).items():
+        lines.append(f"drift by {name}: {', '.join(f'{value:.4g}' for value in values)} for each unit of it")
     if score is not None:
         r2 = "" if score["r2"] is None else f", R² {score['r2']:.4f}"
         blocks = f"{score['folds']} folds of {score['blocks']} blocks of points"

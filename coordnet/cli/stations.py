@@ -1,20 +1,25 @@
 """Tables of points as samples: the columns that the options of ``coordnet grid`` name, or usual ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.interpolate import LinearNDInterpolator
 
 from coordnet import _checks
 from coordnet.cli import specs
 from coordnet.cli.common import Gridding
+from coordnet.media import MediaError
+from coordnet.media.array_files import HDF5_SUFFIXES
 from coordnet.media.columns import Table
 from coordnet.media.files import mismatch
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.points import points
 from coordnet.sampling.samples import Samples
+from coordnet.xarray.files import open_dataset
 
 LETTERS = ("x", "y", "z", "t")  # options that name coordinates; axes of results are in the opposite order, as in CF
 USUAL = {"x": ("x", "lon", "longitude", "easting"), "y": ("y", "lat", "latitude", "northing")}
@@ -31,6 +36,12 @@ class Stations:
     standard_names: Mapping[str, str]
 
     @property
+    def drift_names(self) -> tuple[str, ...]:
+        """The names of the drift's columns."""
+        drift = self.samples.geometry.drift
+        return () if drift is None else drift.names
+
+    @property
     def lattice(self) -> PointLattice:
         """The nodes of the fit."""
         return self.samples.geometry.lattice  # type: ignore[attr-defined]
@@ -40,14 +51,16 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
     """Read the columns that are asked for, as samples with coordinates in the opposite order of ``LETTERS``."""
     table = Table(path)
     axes = _axes(table, asked)
-    values = asked.value or [_other(table, axes)]
+    drift = asked.drift or []
+    values = asked.value or [_other(table, [*axes, *drift])]
     sigma = [] if asked.sigma is None else [asked.sigma]
-    found = table.columns([*axes, *values, *sigma])
+    found = table.columns([*axes, *values, *drift, *sigma])
     names, d = found.names, len(axes)
+    used = d + len(values) + len(drift)
     units = dict(zip(names, found.units, strict=False)) | _pairs("unit", asked.unit, names)
     numbers = np.where(np.isin(found.numbers, asked.missing or []), np.nan, found.numbers)
-    if d + len(values) > len(set(names[: d + len(values)])):
-        raise mismatch(path, "another column for each coordinate and value", ", ".join(names[: d + len(values)]))
+    if used > len(set(names[:used])):
+        raise mismatch(path, "another column for each coordinate, value and drift", ", ".join(names[:used]))
     periods = {name: _length(name, text) for name, text in _pairs("period", asked.period, names[:d]).items()}
     with specs.naming(path):
         deviations = numbers[:, -1] if sigma else None
@@ -62,9 +75,40 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
             units={name: unit for name, unit in units.items() if name in names[:d]},
             period=periods,
             sphere=names[:d][::-1] if asked.sphere else None,
+            drift={name: numbers[:, names.index(name)] for name in names[d + len(values) : used]} or None,
         )
     samples = Samples(samples.geometry, samples.values.to(device))
     return Stations(samples, names[d : d + len(values)], units, _pairs("standard_name", asked.standard_name, names))
+
+
+def read_drift(path: Path | None, names: Sequence[str], axes: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the columns of a drift by their names, each as ``Reconstruction.grid`` takes it; None without names.
+
+    A NetCDF file has variables of these names; those of a table of places are interpolated linearly between them. A
+    ``MediaError`` is raised if there is no file, or it has no such column.
+    """
+    if not names:
+        return None
+    if path is None:
+        raise MediaError(f"--drift-at: expected a file with {', '.join(names)} on the grid, found none")
+    if path.suffix.lower() not in HDF5_SUFFIXES:
+        found = Table(path).columns([*axes, *names]).numbers
+        places, columns = found[:, : len(axes)], found[:, len(axes) :].T
+        return {name: _between(places, column) for name, column in zip(names, columns, strict=True)}
+    with open_dataset(path) as dataset:
+        for name in names:
+            if name not in dataset or set(dataset[name].dims) != set(axes):
+                raise mismatch(path, f"a variable {name} along {', '.join(axes)}", ", ".join(map(str, dataset)))
+        return {name: dataset[name].load() for name in names}
+
+
+def _between(places: np.ndarray, column: np.ndarray) -> Callable[..., np.ndarray]:
+    """Return the linear interpolation of a column between places, NaN beyond them, as a function of coordinates."""
+    known = np.isfinite(places).all(1) & np.isfinite(column)
+    if places.shape[1] == 1:
+        order = known.nonzero()[0][places[known, 0].argsort()]
+        return lambda x: np.interp(x, places[order, 0], column[order], np.nan, np.nan)
+    return LinearNDInterpolator(places[known], column[known], rescale=True)
 
 
 def _axes(table: Table, asked: Gridding) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 import xarray
 
 import coordnet as cn
+from coordnet.cli.stations import read_drift
 from coordnet.media.columns import read_columns
 from coordnet.plots.stations import GriddedPoints, stations_figure
 
@@ -156,3 +157,35 @@ def test_the_figure_has_panels_for_any_number_of_axes(shape):
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
     assert len(panels) == {1: 1, 2: 3}.get(len(shape), 9)
     assert panels[-1].get_xlabel() == "lon (degrees_east)"
+
+
+def elevation(x, y):
+    return 300 + 100 * x + 40 * (y - 40)
+
+
+def test_a_drift_is_taken_from_a_netcdf_file_or_a_table_of_places(grid, run, tmp_path):
+    """The elevation of the file is linear, so that it is exact between its nodes."""
+    heights = elevation(*PLACES.T) + RNG.normal(size=300) * 200
+    rows = np.column_stack([PLACES, heights, temperature(PLACES) - 0.0065 * heights])
+    np.savetxt(tmp_path / "s.csv", rows, delimiter=",", header="lon,lat,height,t2m", comments="")
+    lon, lat = np.linspace(-12, 22, 18), np.linspace(38, 62, 13)
+    model = xarray.Dataset({"height": (("lat", "lon"), elevation(lon, lat[:, None]))}, {"lat": lat, "lon": lon})
+    model.to_netcdf(tmp_path / "dem.nc", engine="scipy")
+    places = np.stack(np.meshgrid(lon, lat), -1).reshape(-1, 2)
+    table = np.column_stack([places, elevation(*places.T)])
+    np.savetxt(tmp_path / "dem.csv", table, delimiter=",", header="lon,lat,height", comments="")
+    options = (tmp_path / "s.csv", "--drift", "height", "--spacing", 2, "--no-uncertainty", *PRIOR)
+    record, folder = grid(*options, "--drift-at", tmp_path / "dem.nc")
+    assert record["values"] == ["t2m"] and record["report"]["drift"]["height"] == pytest.approx([-0.0065], rel=0.01)
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        first = found["t2m"].load()
+    where = np.stack(np.meshgrid(first["lon"], first["lat"]), -1).reshape(-1, 2)
+    inside = (np.abs(where - [5, 50]) < [13, 8]).all(1)
+    expected = temperature(where) - 0.0065 * elevation(*where.T)
+    np.testing.assert_allclose(first.values.ravel()[inside], expected[inside], atol=0.3)
+    between = read_drift(tmp_path / "dem.csv", ["height"], ["lat", "lon"])["height"]
+    np.testing.assert_allclose(between(*where[:, ::-1].T), elevation(*where.T), atol=1e-9)
+    status, _, err = run("grid", *options, "--out", "other")
+    assert status == 2 and "--drift-at: expected a file with height" in err and err.count("\n") == 1
+    status, _, err = run("grid", *options, "--drift-at", tmp_path / "s.csv", "--drift", "t2m", "--out", "other")
+    assert status == 2 and err.count("\n") == 1 and not (tmp_path / "other").exists()

@@ -118,10 +118,7 @@ def test_what_the_coordinates_tell_has_no_coefficient():
         (lambda fit: cn.fit(SAMPLES, solver="gradient", epochs=1), "`solver`"),
         (lambda fit: cn.points(PLACES, TRUTH, drift=np.ones(300)), "different numbers in drift1"),
         (lambda fit: cn.points(PLACES, TRUTH, drift=HEIGHTS[:5]), "each of 300 points"),
-        (
-            lambda fit: cn.fit(cn.points(PLACES, TRUTH), prior=PLATE)(torch.from_numpy(QUERY), drift=QUERY[:, :1]),
-            "none",
-        ),
+        (lambda fit: cn.fit(cn.points(PLACES, TRUTH), prior=PLATE).grid(0.1, drift=elevation), "without one"),
     ],
 )
 def test_a_drift_that_is_missing_or_wrong_is_refused_in_one_line(work, message):
