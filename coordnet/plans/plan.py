@@ -121,6 +121,7 @@ class Plan(ABC):
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear
     has_drift: bool = False  # whether a fit finds the coefficients of a drift
+    has_poles: bool = False  # whether a fit of points on a sphere goes on over its poles
 
     def __init__(
         self,
@@ -136,6 +137,8 @@ class Plan(ABC):
     ) -> None:
         if geometry.drift is not None and not self.has_drift:
             raise _checks.wrong("prior", "cn.ThinPlate() or 'auto', for points with a drift", assumed)
+        if geometry.latitude is not None and not self.has_poles:
+            raise _checks.wrong("prior", "cn.ThinPlate() or 'auto', for points on a sphere", assumed)
         self.assumed = assumed
         self.followed = follows_scales(encoding)
         self.device = torch.empty(0, device=device).device  # a device of a tensor has its index

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,11 +12,24 @@ import torch
 from coordnet.metrics.scores import decibels
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.bands import Band, NormalEquations
+from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.energy import polynomials
 from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.generalized import GeneralizedErrors
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate
+from coordnet.priors.plates.search import (
+    CUTOFFS,
+    POINT_CUTOFFS,
+    Error,
+    Numbers,
+    by_hidden_points,
+    by_orders,
+    climb,
+    least_near,
+    whole_orders,
+)
 from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
@@ -30,7 +42,6 @@ CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that deci
 # large holes or hardly any samples, the trial would take longer than the fit.
 LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
 CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points between nodes: half a second in all
-BANDED_NODES = 80**2  # nodes of that part up to which all normal equations of its folds are factorized as bands
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
@@ -44,10 +55,9 @@ HIDDEN_CELLS = 20  # cells of points of which some are hidden
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
-ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
-STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search ends
-CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
-POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
+# Squared error that all points expect of a plate through noisy ones in space, relative to the hidden one of the
+# interpolation, at most: hidden points of a part in space are near its faces, where smooth plates are extrapolated.
+CLEAR = 0.5
 NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
 
 
@@ -71,7 +81,7 @@ class FieldErrors:
     @cached_property
     def folds(self) -> list[np.ndarray]:
         """The hidden samples of each fold, as a mask; none if there are too few samples, or none shall be hidden."""
-        cells = self._cells if self.field.laid else None
+        cells = self.cells if self.field.laid else None
         if cells is not None and self.prior.hold_out:
             found = (self._hidden_cells(cells, fold) & self.field.inner for fold in range(self.rounds))
             return [hidden for hidden in found if hidden.any()]
@@ -89,7 +99,7 @@ class FieldErrors:
         return [hidden for hidden in (one & self.field.inner for one in flat) if hidden.any()]
 
     @property
-    def _cells(self) -> np.ndarray | None:
+    def cells(self) -> np.ndarray | None:
         """The cell of each point, a mean distance wide, where points come in tracks; None where they do not.
 
         Single points of a track are next to others of it, so that they tell nothing of the places between tracks.
@@ -115,13 +125,12 @@ class FieldErrors:
 
     def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
         """Return the squared error at each hidden sample, of the field and of the other ones."""
-        own = self._squares_by_bands(order, cutoff) if self._has_bands else self._squares_by_solves(order, cutoff)
+        own = (
+            self._squares_by_bands(order, cutoff)
+            if self.field.has_narrow_band
+            else self._squares_by_solves(order, cutoff)
+        )
         return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
-
-    @property
-    def _has_bands(self) -> bool:
-        """Whether the normal equations of folds are factorized as bands, which is faster on small lattices."""
-        return self.field.laid and (self.field.dims == 1 or math.prod(self.field.lattice) <= BANDED_NODES)
 
     def _squares_by_solves(self, order: int | float, cutoff: float) -> np.ndarray:
         energy = self._energy(order)
@@ -211,14 +220,21 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.dims > 2 or not field.laid)
     whole = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
     orders: Sequence[int | float] = whole if prior.order is None else [prior.order]
-    order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
+    order = climb(orders, lambda p: errors.of_plate(p, cutoff))
     variance = errors.field.values[:, : errors.field.count].var()
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * variance:
         if field.laid and prior.order is None:
             at = POINT_ORDERS.index(order)
             orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
-        best = _smoothing_points(errors, orders) if field.laid else _smoothing(errors, orders, CUTOFFS)
-        if errors.of_plate(*best) < errors.of_plate(order, cutoff):
+        least = errors.of_plate(order, cutoff)
+        best, expected = _smoothing_noise(field, errors, orders) if field.laid else ((order, cutoff), math.inf)
+        if field.dims < 3:
+            expected = errors.of_plate(*best)
+        if not expected < (least if field.dims < 3 else CLEAR * least):
+            error = errors.of_plate
+            best = by_hidden_points(error, orders) if field.laid else by_orders(error, orders, CUTOFFS)
+            expected = error(*best)
+        if expected < least:
             order, cutoff = best
     return replace(prior, order=order, cutoff=cutoff), errors
 
@@ -232,59 +248,29 @@ def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
     return FieldErrors(first, prior, rounds if field.dims < 3 else 1, others)  # a solve in space takes a second
 
 
-def _smoothing_points(errors: FieldErrors, orders: Sequence[int | float]) -> tuple[int | float, float]:
-    """Return the best order and its best cut-off for points.
+def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | float]) -> tuple[Numbers, float]:
+    """Return the order and the cut-off for noisy points by all of them, and the error that these expect.
 
-    Whole orders with every second cut-off come first, the half orders and the cut-offs next to the best one then, and
-    the least of the parabola through three errors last.
+    That is infinite for points that are few or come in tracks, and for those that plates should nearly interpolate.
+    Whole orders come first, those and the half ones next to the best with the cut-offs next to it then, on nodes as
+    coarse as these allow, so that more points count.
     """
-    order, cutoff = _smoothing(errors, [p for p in orders if p % 1 == 0], POINT_CUTOFFS[::2], patience=1)
-    at = POINT_CUTOFFS.index(cutoff)
-    near = product([p for p in orders if p == order or abs(p - order) == 0.5], POINT_CUTOFFS[max(at - 1, 0) : at + 2])
-    order, cutoff = min(near, key=lambda numbers: errors.of_plate(*numbers))
-    at = POINT_CUTOFFS.index(cutoff)
-    three = POINT_CUTOFFS[max(at - 1, 0) : at + 2]
-    between = _least(three, [errors.of_plate(order, w) for w in three])
-    return order, min((cutoff, between), key=lambda w: errors.of_plate(order, w))
+    fields = [errors.field, *(other.field for other in errors.others)]
+    if errors.cells is not None or sum(len(field.values) for field in fields) < FEWEST:
+        return (LOWEST, math.inf), math.inf
+    error = GeneralizedErrors(fields).of_plate
+    order, cutoff = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)
+    if cutoff < 1 and field.dims > 1 and len(fields) > 1:
+        error = _coarse_errors(field, 1 / cutoff)
+    best = least_near(error, [p for p in orders if abs(p - order) <= 1], cutoff)
+    return best, error(*best)
 
 
-def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
-    """Return the cut-off at the least of the parabola through errors over logarithms, the middle one if there is none.
-
-    The errors are those of three cut-offs, of which the middle one has the least; of fewer the first is returned.
-    """
-    if len(cutoffs) < 3 or not np.isfinite(errors).all():
-        return cutoffs[0] if len(cutoffs) < 3 else cutoffs[1]
-    a, b, _ = np.polyfit(np.log(cutoffs), errors, 2)
-    return float(f"{np.clip(np.exp(-b / (2 * a)), min(cutoffs), max(cutoffs)):.3g}") if a > 0 else cutoffs[1]
-
-
-def _smoothing(
-    errors: FieldErrors, orders: Sequence[int | float], cutoffs: Sequence[float], *, patience: int = STEPS_WITHOUT_GAIN
-) -> tuple[int | float, float]:
-    """Return the best order and its best cut-off: the higher the order is, the lower its best cut-off."""
-    best: dict[int | float, float] = {}
-
-    def smoothed(p: int | float) -> float:
-        lowest = min(best.values(), default=math.inf)
-        best[p] = _climb([w for w in cutoffs if w <= lowest], lambda w: errors.of_plate(p, w), patience)
-        return errors.of_plate(p, best[p])
-
-    order = _climb(orders, smoothed)
-    return order, best[order]
-
-
-def _climb(candidates: Sequence[Any], error: Callable[[Any], float], patience: int = STEPS_WITHOUT_GAIN) -> Any:
-    """Return the best candidate, trying one after another until some of them bring no gain."""
-    best, least, failures = candidates[0], error(candidates[0]), 0
-    for candidate in candidates[1:]:
-        found = error(candidate)
-        failures = 0 if found < (1 - ORDER_GAIN) * least else failures + 1
-        if found < least:
-            best, least = candidate, found
-        if failures == patience:
-            break
-    return best
+def _coarse_errors(field: Field, step: float) -> Error:
+    """Return the errors of generalized cross-validation on coarser nodes, by orders and cut-offs on a field's own."""
+    coarse = coarsened(field, step)
+    errors = GeneralizedErrors([coarse] if coarse.has_narrow_band else deciding_parts(coarse))
+    return lambda order, cutoff: errors.of_plate(order, coarse_cutoff(order, cutoff, step, field.dims))
 
 
 def _finite(number: float) -> float | None:

@@ -11,12 +11,15 @@ from torch import Tensor
 
 from coordnet.encodings.blending import Blending
 from coordnet.priors.plates.energy import Sparse, plate_energy
+from coordnet.sampling.forward import Outside
 from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.points import NODES
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 from coordnet.sampling.sphere import vectors
 
+BANDED_NODES = 80**2  # nodes up to which normal equations are factorized as bands, which many energies share
+BLENDED_POINTS = 2**16  # points of which the blends of nodes are found at a time: some hundred megabytes in space
 LEAST_LEFT = 1e-13  # mean square of what a plate leaves of a drift of variance 1 below which it is rounding
 
 
@@ -48,6 +51,8 @@ class Field:
         The nodes at the lattice's borders near which no sample is hidden, as what is around a part is not seen by it.
     drifts : int
         The number of the last columns that are those of a drift, on which the values depend linearly.
+    step : float
+        The distance of the nodes relative to that of those that were laid for the samples.
     """
 
     lattice: tuple[int, ...]
@@ -61,6 +66,7 @@ class Field:
     latitude: int | None = None
     margin: float = 0.0
     drifts: int = 0
+    step: float = 1.0
 
     @classmethod
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
@@ -70,17 +76,17 @@ class Field:
         if geometry.drift is not None:
             columns = np.hstack([columns, geometry.drift.standardized])
         weight = geometry.full_weights[..., channel].cpu().double().flatten().numpy()
-        index, weights = geometry.nodes.numpy()[:, None], np.ones((len(weight), 1))
-        positions = np.stack(np.unravel_index(index[:, 0], geometry.grid), -1).astype(float)
         blending = Blending.of(geometry.blended("quintic"))
-        if blending is not None:
+        if blending is None:
+            index = geometry.nodes.numpy()
+            positions = np.stack(np.unravel_index(index, geometry.grid), -1).astype(float)
+            operator = sparse_rows(index[:, None], np.ones((len(weight), 1)), math.prod(geometry.grid))
+        else:
             points = geometry.positions()
-            matrix = blending.interpolation(points, [], torch.float64, geometry.outside)
-            index, weights = matrix.index.numpy(), matrix.weights.numpy()
+            operator = blend_rows(blending, points, geometry.outside)
             positions = points.numpy() * np.array(geometry.grid)
             if geometry.latitude is not None:
                 positions = _in_space(positions, geometry.grid[0], geometry.latitude)
-        operator = sparse_rows(index, weights, math.prod(geometry.grid))
         periodic = tuple(axis.periodic for axis in geometry.axes)
         kind = {"on_nodes": blending is None, "laid": geometry.is_laid, "latitude": geometry.latitude}
         found = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, drifts=drifts, **kind)
@@ -132,8 +138,13 @@ class Field:
     def frequency(self) -> float:
         """The Nyquist frequency of the samples in radians a node: that of their mean distance where nodes were laid."""
         if self.laid:
-            return math.pi / NODES[self.dims]
+            return self.step * math.pi / NODES[self.dims]
         return nyquist(len(self.values) / math.prod(self.lattice), self.dims)
+
+    @property
+    def has_narrow_band(self) -> bool:
+        """Whether equations at points on nodes that were laid for them are factorized as bands, the fastest way."""
+        return self.laid and (self.dims == 1 or math.prod(self.lattice) <= BANDED_NODES)
 
     @property
     def nodes(self) -> np.ndarray:
@@ -158,7 +169,8 @@ class Field:
         lattice = tuple(s.stop - s.start for s in slices)
         inside = np.zeros(self.lattice, dtype=bool)
         inside[slices] = True
-        rows = np.asarray(abs(self.operator) @ ~inside.ravel()) == 0
+        beyond = (self.operator.data != 0) & ~inside.ravel()[self.operator.indices]
+        rows = ~np.logical_or.reduceat(beyond, self.operator.indptr[:-1])
         kept, first = self.select(rows), np.array([s.start for s in slices])
         operator = sparse.csr_array(kept.operator[:, np.flatnonzero(inside)])
         whole = zip(self.periodic, lattice, self.lattice, strict=False)
@@ -201,5 +213,19 @@ def nyquist(density: float, dims: int) -> float:
 def sparse_rows(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
     """Return the matrix with m weights in each row."""
     n, m = index.shape
-    starts = np.arange(0, n * m + 1, m)
+    starts = np.arange(0, n * m + 1, m, dtype=np.int32 if n * m < 2**31 else np.int64)
     return sparse.csr_array((weights.ravel(), index.ravel(), starts), shape=(n, columns))
+
+
+def blend_rows(blending: Blending, points: Float[Tensor, "n d"], outside: Outside = "clamp") -> Sparse:
+    """Return the blend of the nodes at points, in units of the unit interval, as a matrix with a row for each point.
+
+    It is found for a part of the points after another, as a million of them would take gigabytes on the way.
+    """
+    each = blending.interpolation(points[:1], [], torch.float64, outside).index.shape[1]
+    index, weights = np.empty((len(points), each), dtype=np.int32), np.empty((len(points), each))
+    for first in range(0, len(points), BLENDED_POINTS):
+        part = slice(first, first + BLENDED_POINTS)
+        found = blending.interpolation(points[part], [], torch.float64, outside)
+        index[part], weights[part] = found.index.numpy(), found.weights.numpy()
+    return sparse_rows(index, weights, math.prod(axis.count for axis in blending.lattice))

@@ -43,7 +43,7 @@ class ThinPlatePlan(Plan):
     ``ValueError`` is raised if the encoding is not Fourier's, and by ``fit`` if the samples do not determine a plate.
     """
 
-    has_gradient = has_drift = True
+    has_gradient = has_drift = has_poles = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: PlateParameters, **options: Any) -> None:
         if encoding.axis_encoders:

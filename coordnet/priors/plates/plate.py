@@ -1,12 +1,14 @@
 """The plate through the samples of a field, or near them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 from scipy.interpolate import BSpline, make_interp_spline
 from scipy.spatial import ConvexHull, Delaunay, KDTree, QhullError
 
+from coordnet.priors.plates.coarse import COARSENED, coarse_cutoff, coarsened, refined
 from coordnet.priors.plates.energy import Sparse, polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.maps import sphere_plate
@@ -29,7 +31,8 @@ def plate(
     Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and
     K_uu x = -K_uk y is solved for the unknown nodes. With a finite cut-off ω, and
     with samples between the nodes, (SᵀWS + λK) f = SᵀW y is solved for all nodes with λ = ω^(-2p). The ``energy`` K is
-    computed if it is not given. With ``progress`` a bar is shown where there are many tiles.
+    computed if it is not given. Large lattices of points are solved in tiles, on coarser nodes where plates are calm.
+    With ``progress`` a bar is shown where there are many tiles.
 
     Raises
     ------
@@ -45,6 +48,8 @@ def plate(
     if field.latitude is not None:
         return sphere_plate(field, order, strength)
     if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
+        if cutoff < COARSENED:
+            return _calm_plate(field, order, cutoff, progress=progress)
         return tiled_plate(field, order, strength, progress=progress)
     k = field.energy(order) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
@@ -59,6 +64,22 @@ def plate(
     weighted = sparse.csr_array(field.operator.T * field.weights)
     solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
     return solution.x, solution
+
+
+def _calm_plate(field: Field, order: int | float, cutoff: float, *, progress: bool) -> tuple[np.ndarray, PlateSolution]:
+    """Return a plate of a low cut-off on a large lattice of points, solved on as many nodes as that needs.
+
+    A point changes such a plate far around it, beyond the overlap of tiles on finer nodes.
+    """
+    step = COARSENED / cutoff
+    coarse = coarsened(field, step)
+    cutoff = coarse_cutoff(order, cutoff, step, field.dims)
+    if math.prod(coarse.lattice) > FACTORIZED_NODES[field.dims]:
+        f, solution = tiled_plate(coarse, order, energy_weight(order, cutoff), progress=progress)
+    else:
+        f, solution = plate(coarse, order, cutoff)
+    left = coarse.left_by(f) if solution.left is None else solution.left
+    return refined(field, coarse, f), replace(solution, left=left)
 
 
 def energy_weight(order: int | float, cutoff: float) -> float:

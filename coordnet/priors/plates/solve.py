@@ -18,7 +18,7 @@ FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
 DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
 # Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU.
-BANDED_NUMBERS = 2**22
+BANDED_NUMBERS = 2**23
 PLATE_TOLERANCE = 1e-9  # relative residual to which plates are solved
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
 SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution

@@ -10,30 +10,27 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from scipy import sparse
 from tqdm import tqdm
 
-from coordnet.encodings.blending import Blending
+from coordnet.priors.plates.coarse import bridging_step, coarsened, refined
 from coordnet.priors.plates.energy import Sparse, plate_energy
-from coordnet.priors.plates.field import Field, sparse_rows
+from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.solve import PlateSolution, solve
-from coordnet.sampling.axes import Axis, ByAxes
+from coordnet.sampling.axes import ByAxes
 
 # Nodes of a tile without its overlap along the first axis, and along the others: narrow strips, as the band of their
 # factorization is as wide as a strip. Squares of 40 nodes take two and a half times the time in two dimensions.
 LONG_CORE = ByAxes({2: 512, 3: 64})
-CORE = ByAxes({2: 16, 3: 4})
+CORE = ByAxes({2: 16, 3: 5})
 # Nodes around it. In two dimensions 8 and 16 give the same errors to 3 % for orders 2, 3 and 6; in three, where tiles
 # cost more, 3 have half as large an error again as 4.
-OVERLAP = ByAxes({2: 12, 3: 4})
-COARSE_NODES = ByAxes({2: 64**2, 3: 12**3})  # nodes of the coarse lattice at most
-FEWEST_COARSE = 8  # nodes of the coarse lattice along an axis at least, for quintic interpolation
-COARSE_CUTOFF = 2.0  # radians a coarse node above which the coarse plate is smoothed
+OVERLAP = ByAxes({2: 12, 3: 5})
+BRIDGE_CUTOFF = 2.0  # radians a coarse node above which the coarse plate is smoothed
 LENGTH = 4  # coarse nodes without points after which a tile returns to the coarse plate
 LEAST_TIE = 1e-9  # weight of that return relative to the energy's at least: rounding would hide a smaller one
-BAR = 100  # tiles from which on a bar is shown
+BAR = 30  # tiles from which on a bar is shown
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def tiled_plate(
     lattice = tuple(field.lattice[j] for j in used)
     periodic = tuple(bool(field.periodic) and field.periodic[j] for j in used)
     field = replace(field, lattice=lattice, positions=field.positions[:, used], periodic=periodic)
-    result, step = _coarse(field, coarse_order or order)
+    result, step = _bridge(field, coarse_order or order)
     tie = least_tie(LENGTH * step, order)
     dims = len(lattice)
     cores = (LONG_CORE[dims], *(CORE[dims] for _ in lattice[1:]))
@@ -179,29 +176,11 @@ class _Strips:
         return relative % self.field.lattice[j] if self.field.periodic[j] else relative
 
 
-def _coarse(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
+def _bridge(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
-    dims = len(field.lattice)
-    step = max(1.0, (math.prod(field.lattice) / COARSE_NODES[dims]) ** (1 / dims))
-    while math.prod(counts := tuple(max(FEWEST_COARSE, int(n / step)) for n in field.lattice)) > COARSE_NODES[dims]:
-        step *= 1.05
-    steps = [
-        n / m if wraps else (n - 1) / (m - 1) for n, m, wraps in zip(field.lattice, counts, field.periodic, strict=True)
-    ]
-    axes = tuple(Axis(m, periodic=wraps) for m, wraps in zip(counts, field.periodic, strict=True))
-    operator = interpolation(axes, field.positions / steps)
-    frequency = min(math.pi, max(steps) * field.frequency)
-    energy = COARSE_CUTOFF ** (-2 * order) * plate_energy(counts, order, frequency, field.periodic)
-    weighted = sparse.csr_array(operator.T * field.weights)
-    nodes = solve(weighted @ operator + energy, weighted @ field.values, dims, exactly=True).x.reshape(*counts, -1)
-    for j, (axis, n) in enumerate(zip(axes, field.lattice, strict=True)):
-        along = interpolation((axis,), np.arange(n)[:, None] / steps[j])
-        nodes = np.moveaxis(np.tensordot(along.toarray(), nodes, (1, j)), 0, j)
-    return nodes, max(steps)
-
-
-def interpolation(axes: tuple[Axis, ...], nodes: Float[np.ndarray, "n d"]) -> Sparse:
-    """Return the quintic interpolation at positions in nodes, as a sparse matrix."""
-    unit = torch.from_numpy(nodes / [axis.count for axis in axes])
-    found = Blending("quintic", axes).interpolation(unit, [], torch.float64)
-    return sparse_rows(found.index.numpy(), found.weights.numpy(), math.prod(axis.count for axis in axes))
+    step = bridging_step(field)
+    coarse = coarsened(field, step)
+    weighted = sparse.csr_array(coarse.operator.T * coarse.weights)
+    normal = weighted @ coarse.operator + BRIDGE_CUTOFF ** (-2 * order) * coarse.energy(order)
+    nodes = solve(normal, weighted @ coarse.values, coarse.dims, exactly=True).x
+    return refined(field, coarse, nodes).reshape(*field.lattice, -1), step

@@ -1,0 +1,83 @@
+"""The search for the order and the cut-off of plates whose errors are least."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
+STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search ends
+CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
+POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
+
+Numbers = tuple[int | float, float]  # an order and a cut-off
+Error = Callable[[int | float, float], float]  # the error of plates of an order and a cut-off
+
+
+def whole_orders(orders: Sequence[int | float]) -> Sequence[int | float]:
+    """Return the whole ones of some orders, or all if there is none."""
+    return [p for p in orders if p % 1 == 0] or orders
+
+
+def by_hidden_points(error: Error, orders: Sequence[int | float]) -> Numbers:
+    """Return the best order and its best cut-off for points by hidden ones.
+
+    Whole orders with every second cut-off come first, then the half orders and the cut-offs next to the best one.
+    """
+    order, cutoff = by_orders(error, whole_orders(orders), POINT_CUTOFFS[::2], patience=1)
+    return least_near(error, [p for p in orders if p == order or abs(p - order) == 0.5], cutoff)
+
+
+def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Numbers:
+    """Return the best of some orders and the cut-offs next to one, or that of the parabola through three of these."""
+    at = POINT_CUTOFFS.index(cutoff)
+    near = product(orders, POINT_CUTOFFS[max(at - 1, 0) : at + 2])
+    order, cutoff = min(near, key=lambda numbers: error(*numbers))
+    at = POINT_CUTOFFS.index(cutoff)
+    three = POINT_CUTOFFS[max(at - 1, 0) : at + 2]
+    between = _least(three, [error(order, w) for w in three])
+    return order, min((cutoff, between), key=lambda w: error(order, w))
+
+
+def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
+    """Return the cut-off at the least of the parabola through errors over logarithms, the middle one if there is none.
+
+    The errors are those of three cut-offs, of which the middle one has the least; of fewer the first is returned.
+    """
+    if len(cutoffs) < 3 or not np.isfinite(errors).all():
+        return cutoffs[0] if len(cutoffs) < 3 else cutoffs[1]
+    a, b, _ = np.polyfit(np.log(cutoffs), errors, 2)
+    return float(f"{np.clip(np.exp(-b / (2 * a)), min(cutoffs), max(cutoffs)):.3g}") if a > 0 else cutoffs[1]
+
+
+def by_orders(error: Error, orders: Sequence[int | float], cutoffs: Sequence[float], **stop: Any) -> Numbers:
+    """Return the best order and its best cut-off: the higher the order is, the lower its best cut-off."""
+    best: dict[int | float, float] = {}
+
+    def smoothed(p: int | float) -> float:
+        lowest = min(best.values(), default=math.inf)
+        best[p] = climb([w for w in cutoffs if w <= lowest], lambda w: error(p, w), **stop)
+        return error(p, best[p])
+
+    order = climb(orders, smoothed, gain=stop.get("gain", ORDER_GAIN))
+    return order, best[order]
+
+
+def climb(
+    candidates: Sequence[Any],
+    error: Callable[[Any], float],
+    patience: int = STEPS_WITHOUT_GAIN,
+    gain: float = ORDER_GAIN,
+) -> Any:
+    """Return the best candidate, trying one after another until some of them bring no relative gain."""
+    best, least, failures = candidates[0], error(candidates[0]), 0
+    for candidate in candidates[1:]:
+        found = error(candidate)
+        failures = 0 if found < (1 - gain) * least or least == math.inf else failures + 1
+        if found < least:
+            best, least = candidate, found
+        if failures == patience:
+            break
+    return best

@@ -1,0 +1,84 @@
+"""The choice of plates for noisy points: dense traces, plates on fine nodes, and the best with hindsight."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.priors.plates import plate as plates
+from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
+from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.generalized import GeneralizedErrors
+from coordnet.priors.plates.plate import energy_weight, plate
+
+RNG = np.random.default_rng(5)
+PLACES, QUERY = RNG.random((400, 2)), RNG.random((500, 2))
+
+
+def smooth(x):
+    return np.sin(9 * x[:, 0]) * np.cos(7 * x[:, 1])
+
+
+NOISY = smooth(PLACES) + 0.1 * RNG.normal(size=400)
+
+
+def field_of(samples):
+    return Field.of(samples.geometry, (samples.values - samples.values.mean(0)).T)
+
+
+def test_generalized_errors_have_a_dense_twin():
+    """With a drift and weights: the trace of the whole map from values to what is left of them."""
+    columns = RNG.normal(size=(150, 1))
+    samples = cn.points(PLACES[:150], NOISY[:150], RNG.uniform(0.5, 2, 150), drift=columns)
+    field = field_of(samples)
+    b, weights = field.operator.toarray(), field.weights / field.weights.mean()
+    normal = (b.T * field.weights) @ b + energy_weight(3, 0.7) * field.energy(3).toarray()
+    rough = np.eye(150) - b @ np.linalg.solve(normal, b.T * field.weights)
+    drift = field.values[:, 1:]
+    weighted = drift.T * field.weights
+    rough -= rough @ drift @ np.linalg.solve(weighted @ rough @ drift, weighted @ rough)
+    twin = 150 * (weights @ np.square(rough @ field.values[:, 0])) / np.trace(rough) ** 2
+    assert GeneralizedErrors([field]).of_plate(3, 0.7) == pytest.approx(twin, rel=0.05)
+
+
+@pytest.mark.parametrize(("order", "cutoff"), [(2, 0.6), (4, 0.35), (3.5, 0.4)])
+def test_calm_plates_on_coarse_nodes_are_those_on_fine_ones(order, cutoff, monkeypatch):
+    field = field_of(cn.points(PLACES, NOISY))
+    whole = field.operator @ plate(field, order, cutoff)[0]
+    monkeypatch.setitem(plates.FACTORIZED_NODES, 2, 50**2)
+    calm, _ = plate(field, order, cutoff)
+    coarse = coarsened(field, 0.8 / cutoff)
+    assert coarse.lattice[0] < 0.8 * field.lattice[0]
+    bent = np.sqrt(np.square(whole - field.values).mean())
+    assert np.sqrt(np.square(field.operator @ calm - whole).mean()) < 0.05 * bent
+
+
+def test_the_energy_of_a_parabola_is_the_same_on_coarse_nodes():
+    """∫ |D²f|² over an area, of which the borders of the lattices make a few percent."""
+    field = field_of(cn.points(PLACES, NOISY))
+    coarse = coarsened(field, 2.0)
+
+    def energy(field, step, cutoff):
+        x, y = np.meshgrid(*(step * np.arange(n) for n in field.lattice), indexing="ij")
+        f = (x**2 + x * y).ravel()
+        area = np.prod([(n - 2) * step for n in field.lattice])
+        return cutoff**-4 * (f @ field.energy(2) @ f) / area
+
+    fine = energy(field, 1.0, 0.5)
+    assert energy(coarse, 2.0, coarse_cutoff(2, 0.5, 2.0, 2)) == pytest.approx(fine, rel=0.05)
+
+
+def test_noisy_points_choose_nearly_the_best_plate_with_hindsight():
+    samples = cn.points(PLACES, NOISY)
+
+    def error(prior):
+        found = cn.fit(samples, prior=prior)(torch.from_numpy(QUERY))[:, 0].numpy()
+        return np.sqrt(np.square(found - smooth(QUERY)).mean())
+
+    tried = [(3, 0.7), (3, 0.5), (4, 0.5), (5, 0.5)]
+    assert error("auto") < 1.1 * min(error(cn.ThinPlate(order=p, cutoff=w)) for p, w in tried)
+
+
+def test_a_half_order_alone_has_its_cut_off_chosen():
+    report = cn.fit(cn.points(PLACES, NOISY), prior=cn.ThinPlate(order=2.5)).report
+    assert report.order == 2.5 and 0.2 < report.cutoff < 2
