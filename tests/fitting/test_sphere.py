@@ -131,3 +131,21 @@ def test_what_is_no_sphere_is_refused_in_a_line(options, text):
     with pytest.raises(ValueError, match=f"^`{text}") as caught:
         cn.points([[120.0, 45.0], [-170.0, -20.0]], [1.0, 2.0], **options)
     assert "\n" not in str(caught.value)
+
+
+def test_deviations_on_a_sphere_are_those_of_its_errors_at_the_poles_too():
+    rng = np.random.default_rng(4)
+    places, query = drawn(300, 2), drawn(2000, 3)
+    values, truth = (harmonics(x) + 0.1 * rng.normal(size=len(x)) for x in (places, query))
+    fit = fitted(places, values, cn.ThinPlate(order=3, cutoff=0.7))
+    error, std = at(fit, query) - truth, fit.std(torch.from_numpy(query))[:, 0].numpy()
+    low, high = (end[:, 0].numpy() for end in fit.interval(0.9, torch.from_numpy(query)))
+    for there in (np.abs(query[:, 1]) > 60, np.abs(query[:, 0]) > 150, np.full(2000, True)):
+        assert std[there].mean() == pytest.approx(np.sqrt(np.square(error[there]).mean()), rel=0.2)
+        assert 0.84 < np.mean((low <= truth) & (truth <= high), where=there) < 0.96
+
+
+@pytest.mark.parametrize("prior", [cn.Smoothness(2.0), cn.Adaptive()])
+def test_other_priors_than_plates_are_refused_on_a_sphere(prior):
+    with pytest.raises(ValueError, match="`prior`: expected cn.ThinPlate.* on a sphere"):
+        fitted(drawn(60), harmonics(drawn(60)), prior)
