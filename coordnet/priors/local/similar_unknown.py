@@ -70,14 +70,13 @@ def fill_from_similar(
         groups = (groups // inside.shape[2] + rows_in.start) * width + groups % inside.shape[2] + columns_in.start
         found = []
         for at in needed.nonzero()[:, 0].split(together):
-            group, corner = groups[at], corners[at]
-            patches = Patches((height, width), (side, side), corner)
+            group, patches = groups[at], Patches((height, width), (side, side), corners[at])
             similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
             x = similars.unflatten(0, group.shape).flatten(2)
             known = patches.of(observed.known.expand_as(pilot)).flatten(1)
             level = patches.of(noise).mean((1, 2)) if isinstance(noise, torch.Tensor) else noise
             mean, variance = condition(patches.of(observed.values).flatten(1), known, x, level, share)
-            shape = (len(corner), len(pilot), side * side)
+            shape = (len(at), len(pilot), side * side)
             found.append((patches, mean.reshape(shape), variance.reshape(shape)))
         return found
 
