@@ -367,6 +367,15 @@ def test_launches_and_waits_do_not_creep_back(pretended, name):
     assert pretended.waits - before[1] <= waits
 
 
+def test_a_smooth_plan_that_is_used_again_launches_less(pretended):
+    samples = sample(picture(16).float().to("cuda"), "random:0.5", generator=seeded())
+    plan = cold(samples, cn.Triangle, SMOOTH)
+    plan.fit(samples.values)
+    before = pretended.launches, pretended.waits
+    plan.fit(samples.values)
+    assert pretended.launches - before[0] <= 400 and pretended.waits - before[1] <= 12
+
+
 # -- precision and order -----------------------------------------------------------------------------------------------
 
 

@@ -99,7 +99,7 @@ class ForwardModel:
 
     @property
     def hides_in_shape(self) -> bool:
-        """Whether what ``hide`` hides has the shape of what is unknown."""
+        """Whether samples that ``hide`` hides have the shape of what is unknown."""
         return self._has_moving_areas or self._has_holes
 
     @property

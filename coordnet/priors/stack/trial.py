@@ -168,7 +168,7 @@ class Trial:
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare candidates in few windows, and those that are left in many or, of few nodes, on all.
 
-        Those that search for their numbers are compared at last alone.
+        Candidates that search for their numbers are compared in the last windows alone.
         """
         dims = len(samples.grid)
         alive: list[int] = list(range(len(self.candidates)))
