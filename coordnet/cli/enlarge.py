@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Batch, Common
-from coordnet.cli.large import Made, computed, in_rows
+from coordnet.cli.large import Made, check_room, computed, in_rows
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.cli.restore import Shown, named_noise, restored
@@ -95,9 +95,10 @@ def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> boo
         return suffix in ARRAY_SUFFIXES
 
 
-def _in_rows(source: RowFile, _: Path, factor: float, kind: PixelKind, memory: int, common: Batch) -> Made:
+def _in_rows(source: RowFile, place: Path, factor: float, kind: PixelKind, memory: int, common: Batch) -> Made:
     """Enlarge a signal in blocks of rows, without a prior."""
     shape = (*enlarged(source.shape[:-1], factor), source.shape[-1])
+    check_room("factor", shape, source, place.absolute().parent)
     options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
     rows, made, expected = upscale_rows(source, factor, **options)
     found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory, "report": made}

@@ -61,10 +61,7 @@ def in_rows(command: str, path: Path, make: Callable[[RowFile, Path], Made], com
     ):
         start = time.perf_counter()
         made = make(source, final)
-        free, needed = shutil.disk_usage(staging).free, prod(made.shape) * np.dtype(source.depth).itemsize
-        if path.suffix.lower() != ".zarr" and needed > free:  # a Zarr array is compressed
-            expected = f"room for the result ({free / 2**30:,.1f} GiB are free)"
-            raise _checks.wrong("out", expected, f"{needed / 2**30:,.1f} GiB")
+        check_room("out", made.shape, source, staging)
         stored = _written(made.rows, made.shape, source, path, staging, common)
         found = {**made.found, "seconds": time.perf_counter() - start, "device": "cpu"}
         record = record_of(command, path.stem, made.shape, common, found)
@@ -74,6 +71,14 @@ def in_rows(command: str, path: Path, make: Callable[[RowFile, Path], Made], com
         if common.is_explained:
             report.write_record(staging, record)
     return Outcome(record, [heading(record), made.chosen, f"written to {final}"], made.chosen)
+
+
+def check_room(option: str, shape: tuple[int, ...], source: RowFile, folder: Path) -> None:
+    """Refuse an option for which a result of a shape, in the type of its source, has no room in a folder."""
+    free, needed = shutil.disk_usage(folder).free, prod(shape) * np.dtype(source.depth).itemsize
+    if source.path.suffix.lower() != ".zarr" and needed > free:  # a Zarr array is compressed
+        room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
+        raise _checks.wrong(option, room, f"one of {needed / 2**30:,.1f} GiB")
 
 
 def _written(

@@ -60,10 +60,10 @@ def designs(
 
 
 class LatestDesigns:
-    """The designs of an encoding, kept for the next call if they are small and nothing has changed.
+    """The designs of an encoding, kept for the next call if they are bands, or small on a GPU, and nothing has changed.
 
     Rendering the fits of one plan, whose encodings share this object, then takes no longer than their products.
-    Encoders to whose tensors gradients flow have theirs made anew, and so have those whose dense matrices are large.
+    Encoders to whose tensors gradients flow have theirs made anew, and so have those with other dense matrices.
     """
 
     def __init__(self) -> None:
@@ -79,10 +79,17 @@ class LatestDesigns:
                 return matrices
         matrices = designs(encoding, axes, dtype, device)
         trained = any(t.requires_grad for encoder in encoding.axis_encoders for t in _tensors(encoder).values())
-        if not trained and not any(isinstance(a, Tensor) and a.numel() > MAX_KEPT_ENTRIES for a in matrices):
+        if not trained and all(map(_is_kept, matrices)):
             pairs = [(duplicate(encoder), axis) for encoder, axis in _pairs(encoding, axes)]
             self._made = ((dtype, device), pairs, matrices)
         return matrices
+
+
+def _is_kept(matrix: Any) -> bool:
+    """Whether a design is kept: a dense one only where it takes launches, and if gradients may flow through it."""
+    if not isinstance(matrix, Tensor):
+        return True
+    return matrix.is_cuda and not matrix.is_inference() and matrix.numel() <= MAX_KEPT_ENTRIES
 
 
 def same(a: Encoder, b: Encoder) -> bool:

@@ -126,7 +126,7 @@ def test_few_points_have_no_score(grid, tmp_path):
         ((), "`value`: expected a column of values, received none, and"),
         (("--value", "t3m"), "expected a column 't3m', found the columns name, lon, lat, t2m"),
         (("--value", "name"), "line 3: expected a finite number, in name, found 'S0'"),
-        (("--value", "lat"), "expected another column for each coordinate and value, found lat, lon, lat"),
+        (("--value", "lat"), "expected another column for each coordinate, value and drift, found lat, lon, lat"),
         (("--value", "t2m", "--spacing", "0.1,0.2,0.3"), "--spacing: expected a number, or 2, one for each axis"),
         (("--value", "t2m", "--spacing", "-1"), "--spacing: expected a positive finite number"),
         (("--value", "t2m", "--spacing", "1e-7"), "--spacing: expected at most"),

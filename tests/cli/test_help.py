@@ -37,7 +37,7 @@ def test_its_options_are_in_groups(command, run):
     titles = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles[-4:] == ["Prior and model:", "Output:", "Running:", "Examples:"]
     assert titles[0] == "Arguments:"
-    assert text.index("--out") < text.index("--workers") < text.index("--help")
+    assert text.index("  -o, --out") < text.index("  --workers <") < text.index("  -h, --help")
 
 
 def test_every_name_in_a_group_is_an_option():
