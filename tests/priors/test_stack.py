@@ -299,7 +299,8 @@ def test_the_sum_is_that_of_the_fits_with_the_weights_of_the_report():
 def test_a_fit_follows_offsets_and_factors_of_the_values():
     signal = waves(36, 36) + 0.1 * torch.rand(36, 36, 1, generator=torch.Generator().manual_seed(1)).double()
     known = torch.rand(36, 36, generator=torch.Generator().manual_seed(0)) < 0.4
-    one, other = (on_grid(cn.fit(cn.sample(s, known))) for s in (signal, 1000 - 7 * signal))
+    stack = cn.Stack((cn.Adaptive(), *PLATES, cn.Local((4, 4))))
+    one, other = (on_grid(cn.fit(cn.sample(s, known), prior=stack)) for s in (signal, 1000 - 7 * signal))
     torch.testing.assert_close(other, 1000 - 7 * one, atol=2e-3, rtol=0)
 
 
