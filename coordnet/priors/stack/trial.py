@@ -90,8 +90,8 @@ class Trial:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
         So is that of a fit that hides samples itself, or of the first where gaps are hidden, unless the sum is likely
-        better, or surely where the fit understates itself in windows, and that of the best one elsewhere, unless the
-        sum is worth its time. Of candidates that are the same, as a local prior without weights is its pilot, the first
+        better, or surely where the fit understates itself in windows or gaps, and that of the best one elsewhere, unless
+        the sum is worth its time. Of candidates that are the same, as a local prior without weights is its pilot, the first
         has the weight.
         """
         if not self.errors:
@@ -157,7 +157,8 @@ class Trial:
         """
         best = self._reference
         error = _mean_square(self._losses[best])
-        proof = SURE if self.plans[best].understates and not self._is_small else LIKELY
+        folded = self._is_small and not self._is_clustered  # later folds are fits without hidden samples
+        proof = SURE if self.plans[best].understates and not folded else LIKELY
         chance = proof * self._standard_error(gain) if self._holders or self._is_clustered else 0.0
         return min(max(WORTH * error, chance), CLEAR * error)
 
