@@ -90,9 +90,9 @@ class Trial:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
         So is that of a fit that hides samples itself, or of the first where gaps are hidden, unless the sum is likely
-        better, or surely where the fit understates itself in windows or gaps; and that of the best one elsewhere, unless
-        the sum is worth its time. Of candidates that are the same, as a local prior without weights is its pilot, the
-        first has the weight.
+        better, or surely where the fit understates itself in windows or gaps; and that of the best one elsewhere,
+        unless the sum is worth its time. Of candidates that are the same, as a local prior without weights is its
+        pilot, the first has the weight.
         """
         if not self.errors:
             return np.eye(len(self.candidates))[0]
