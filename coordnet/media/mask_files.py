@@ -42,14 +42,14 @@ def read_mask(
     values = _values(Path(path), file.suffix.lower(), shape, memory)
     if is_array and values.ndim == len(shape) + 1 and values.shape[-1] == 1:
         values = values[..., 0]
+    by_channel = is_array and values.ndim == len(shape) + 1
+    is_frame = len(shape) == 3 and values.shape == shape[1:]
+    if not is_frame and (values.shape[:-1] if by_channel else values.shape) != shape:
+        found, expected = ("x".join(map(str, size)) for size in (values.shape, shape))
+        raise mismatch(path, f"a mask of the signal's size {expected}", found)
     known = _above(values, threshold, path) & ~np.isnan(values)
     known = ~known if invert else known
-    if len(shape) == 3 and known.shape == shape[1:]:
-        known = np.broadcast_to(known, shape)
-    by_channel = is_array and known.ndim == len(shape) + 1
-    if (known.shape[:-1] if by_channel else known.shape) != shape:
-        found, expected = ("x".join(map(str, size)) for size in (known.shape, shape))
-        raise mismatch(path, f"a mask of the signal's size {expected}", found)
+    known = np.broadcast_to(known, shape) if is_frame else known
     if not known.any():
         raise mismatch(path, f"a mask that is {'zero' if invert else 'not zero'} at known samples", "nothing known")
     return torch.from_numpy(known.copy())  # a broadcast frame is read-only

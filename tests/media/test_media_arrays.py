@@ -156,6 +156,8 @@ def test_what_is_no_mask_needs_a_threshold(tmp_path):
     for name in ("photo.npy", "pale.npy"):
         with pytest.raises(MediaError, match="--threshold"):
             read_mask(tmp_path / name, (8, 9))
+        with pytest.raises(MediaError, match="size 9x8, found 8x9"):  # before its values are looked at
+            read_mask(tmp_path / name, (9, 8))
     np.testing.assert_array_equal(read_mask(tmp_path / "photo.npy", (8, 9), threshold=0.7).numpy(), values > 0.7)
 
 
