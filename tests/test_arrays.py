@@ -276,6 +276,17 @@ def test_a_masked_array_is_refused_where_it_hides_numbers():
     assert np.array_equal(shown, cn.inpaint(picture, "random:0.5", prior=cn.Smoothness(), seed=0).signal)
 
 
+def test_integers_of_numpy_are_seeds(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
+    noisy = PICTURE + 0.1 * torch.randn(PICTURE.shape, generator=torch.Generator().manual_seed(0))
+    for run in (
+        lambda seed: cn.inpaint(PICTURE, KNOWN, prior=cn.Adaptive(rounds=1), seed=seed),
+        lambda seed: cn.denoise(noisy, 0.1, seed=seed),
+    ):
+        assert torch.equal(run(np.int64(3)).signal, run(3).signal)
+    assert [type(prior(seed=np.int64(3)).seed) for prior in (cn.Adaptive, cn.Evolving, cn.ThinPlate)] == [int] * 3
+
+
 def test_pictures_of_pillow_are_taken_as_they_are(recwarn):
     """Their arrays cannot be written, of which PyTorch warns once in a process."""
     rows, columns = np.mgrid[:20, :24]

@@ -113,7 +113,7 @@ def denoise(
     The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; its error is
     estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
-    _checks.integer("seed", seed, 0)
+    seed = _checks.integer("seed", seed, 0)
     if is_divided(signal):
         return denoise_blocks(signal, sigma, noise, prior, alpha, dimensions, seed, memory)
     values, form = as_signal(signal, dimensions=dimensions)

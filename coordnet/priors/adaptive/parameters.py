@@ -21,7 +21,7 @@ class AdaptiveParameters:
 
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)
-        _checks.integer("seed", self.seed, 0)
+        object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
         for start in self.starts:
             if not hasattr(start, "penalty"):
                 raise _checks.wrong("starts", "a tuple of Smoothness", repr(start))

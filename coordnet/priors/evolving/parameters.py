@@ -20,6 +20,7 @@ class EvolvingParameters:
     statistics: tuple[FrameStatistics, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
         for time in self.times:
             _checks.finite("times", time)
         if any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):

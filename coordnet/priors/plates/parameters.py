@@ -29,7 +29,7 @@ class PlateParameters:
             if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
                 expected = "a number above 0 and below 1, or 0 where nothing is chosen"
                 raise _checks.wrong("hold_out", expected, self.hold_out)
-        _checks.integer("seed", self.seed, 0)
+        object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
 
     @property
     def is_chosen(self) -> bool:
