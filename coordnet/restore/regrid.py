@@ -53,8 +53,7 @@ def regrid(
         If the array has no numbers or no coordinates, or a dimension's are not finite, not monotonic, or outside the
         array's own.
     """
-    _checks.instance("coordinates", coordinates, Mapping | None, "a mapping from names of dimensions to numbers")
-    labeled, new = Labeled.of(array, dims, counts=False), dict(coordinates or {})
+    labeled, new = Labeled.of(array, dims, counts=False), new_coordinates(coordinates)
     for name in new:
         _checks.choice("coordinates", name, labeled.axes)
     signal = np.asarray(labeled.signal())
@@ -69,3 +68,14 @@ def regrid(
             known = np.take(known, np.abs(onto[j + 1][:, None] - own).argmin(1), j)
         result = np.where(known, result, np.nan)
     return labeled.labeled(result, new)
+
+
+def new_coordinates(coordinates: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return new coordinates by the name of a dimension, none for None.
+
+    A ``ValueError`` is raised for what is no mapping, and for a ``Dataset``, which is one from the names of variables.
+    """
+    if coordinates is not None and (hasattr(coordinates, "coords") or not isinstance(coordinates, Mapping)):
+        expected = "a mapping from names of dimensions to numbers, such as dataset.coords"
+        raise _checks.wrong("coordinates", expected, type(coordinates).__name__)
+    return dict(coordinates or {})

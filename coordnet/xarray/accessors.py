@@ -7,7 +7,7 @@ import xarray
 
 from coordnet import _checks
 from coordnet.restore.fill import fill
-from coordnet.restore.regrid import regrid
+from coordnet.restore.regrid import new_coordinates, regrid
 from coordnet.restore.smooth import smooth
 
 
@@ -63,10 +63,9 @@ class DatasetAccessor:
 
     def regrid(self, coordinates: Mapping[str, Any] | None = None, **options: Any) -> xarray.Dataset:
         """Return the dataset with the variables that depend on a changed dimension at other coordinates."""
-        changed = list(coordinates or {})
-        for name in changed:
+        new, arrays = new_coordinates(coordinates), {}
+        for name in new:
             _checks.choice("coordinates", name, list(self._dataset.dims))
-        new, arrays = dict(coordinates or {}), {}
         for name, array in self._dataset.data_vars.items():
             own = {d: x for d, x in new.items() if d in array.dims}
             arrays[name] = regrid(array, own, **options) if own or not new else array

@@ -61,6 +61,7 @@ def test_times_and_channels():
         (lambda a: cn.regrid(a + 0j), "`array`: expected real numbers, at least one, received .* of complex128"),
         (lambda a: cn.regrid(a[:0]), r"`array`: expected real numbers, at least one, received shape \(0, "),
         (lambda a: cn.regrid(a, [1.0]), "`coordinates`: expected a mapping from names of dimensions to numbers"),
+        (lambda a: cn.regrid(a, a.coords.to_dataset()), "such as dataset.coords, received Da"),
         (lambda a: cn.regrid(a, dims=5), "`dims`: expected a sequence of names of dimensions, received 5"),
         (lambda a: cn.regrid(a.drop_vars(["lat", "lon"])), "`array`: expected a DataArray with coordinates along"),
         (lambda a: cn.regrid(a, {"latt": [1.0]}), "`coordinates`: expected one of"),

@@ -185,6 +185,7 @@ def test_files_keep_their_fill_value(tmp_path):
         (lambda a: a.coordnet.fill(prior=None), "`prior`: expected auto"),
         (lambda a: a.to_dataset().coordnet.fill("depth"), "`dim`: expected one of"),
         (lambda a: a.to_dataset().coordnet.regrid({"depth": [1.0]}), "`coordinates`: expected one of"),
+        (lambda a: a.to_dataset().coordnet.regrid(a.coords.to_dataset()), "such as dataset.coords, received Dataset"),
     ],
 )
 def test_wrong_input_is_refused(call, said, monkeypatch):
