@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.arrays import as_tensor
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
 from coordnet.sampling.node_spacing import mean_distance, scales_of
@@ -196,10 +197,16 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.
     return x, y, np.broadcast_to(deviation, (len(x), 1))
 
 
+def _plain(name: str, given: Any) -> Any:
+    """Return a tensor, or an array with a mask, as a tensor that NumPy takes, and all else as it is."""
+    return as_tensor(given, name).detach().cpu() if isinstance(given, Tensor | np.ma.MaskedArray) else given
+
+
 def _numbers(name: str, given: Any) -> np.ndarray:
-    """Return numbers as columns of float64; a ``ValueError`` is raised for what is none."""
+    """Return numbers as columns of float64; a ``ValueError`` is raised for what is none, or hidden by a mask."""
+    plain = _plain(name, given)
     try:
-        array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given, dtype=np.float64)
+        array = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError):
         raise _checks.wrong(name, "numbers", f"{type(given).__name__}") from None
     array = array.reshape(1, 1) if array.ndim == 0 else array[:, None] if array.ndim == 1 else array
@@ -210,8 +217,9 @@ def _numbers(name: str, given: Any) -> np.ndarray:
 
 def _drift(given: Any, count: int) -> np.ndarray:
     """Return the columns of a drift, (n, k), in float64, one row for each point."""
-    table = np.stack([np.asarray(column) for column in given.values()], -1) if isinstance(given, Mapping) else given
-    columns = _numbers("drift", table)
+    if isinstance(given, Mapping):
+        given = np.stack([np.asarray(_plain("drift", column)) for column in given.values()], -1)
+    columns = _numbers("drift", given)
     if len(columns) != count or np.isinf(columns).any():
         expected = f"finite numbers or NaN for each of {count} points"
         raise _checks.wrong("drift", expected, "infinity" if len(columns) == count else f"shape {columns.shape}")

@@ -104,6 +104,10 @@ def test_a_blend_on_a_circle_has_a_turned_twin():
         (PLACES, smooth(PLACES), {"scales": [1.0]}, "scales"),
         (np.zeros((0, 2)), np.zeros(0), {}, "coordinates"),
         ([["a", "b"]], [1.0], {}, "coordinates"),
+        (PLACES, np.ma.masked_less(smooth(PLACES), 0.5), {}, "values`: expected an array without a mask"),
+        (np.ma.masked_less(PLACES, 0.5), smooth(PLACES), {}, "coordinates`: expected an array without a mask"),
+        (PLACES, smooth(PLACES), {"drift": {"x": np.ma.masked_less(PLACES[:, 0], 0.5)}}, "drift`: expected an array"),
+        (PLACES, torch.ones(300, device="meta"), {}, "values`: expected a dense tensor"),
     ],
 )
 def test_what_is_no_cloud_of_points_is_refused_in_a_line(places, values, options, text):
