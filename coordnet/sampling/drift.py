@@ -11,6 +11,8 @@ from torch import Tensor
 
 from coordnet import _checks
 
+EDGE = 0.01  # distance beyond the outermost node of a drift that is taken for rounding, in distances of its nodes
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -87,7 +89,8 @@ def _column(name: str, given: Any, shape: tuple[int, ...], axes: Mapping[str, np
         if set(labelled.dims) != set(axes):
             found = ", ".join(map(str, labelled.dims))
             raise _checks.wrong("drift", f"{name} along {', '.join(axes)}", f"along {found}")
-        given = labelled.interp(dict(axes)).transpose(*axes)
+        inside = {axis: _inside(x, np.asarray(labelled[axis])) for axis, x in axes.items()}
+        given = labelled.interp(inside).transpose(*axes)
     elif axes is not None and callable(given):
         given = given(*np.meshgrid(*axes.values(), indexing="ij"))
     try:
@@ -97,3 +100,10 @@ def _column(name: str, given: Any, shape: tuple[int, ...], axes: Mapping[str, np
     if found.shape not in (shape, ()):
         raise _checks.wrong("drift", f"shape {shape} for {name}", found.shape)
     return torch.from_numpy(np.broadcast_to(found, shape).copy())
+
+
+def _inside(x: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return coordinates, those that rounding alone puts beyond the outermost nodes moved onto these."""
+    low, high = nodes.min(), nodes.max()
+    nearest = x.clip(low, high)
+    return np.where(np.abs(x - nearest) <= EDGE * (high - low) / max(len(nodes) - 1, 1), nearest, x)

@@ -86,6 +86,9 @@ def test_grids_take_a_drift_as_a_function_an_array_or_one_with_coordinates(tmp_p
     labelled = xr.DataArray(elevation(finer, finer[:, None]), {"y": finer, "x": finer}, ("y", "x"))
     for drift in (elevation(*nodes), {"elevation": elevation}, xr.Dataset({"elevation": labelled})):
         np.testing.assert_allclose(fit.grid(0.1, drift=drift), grid, atol=1e-9)
+    rounded = labelled.assign_coords(x=finer * (1 - 1e-7), y=finer + 1e-9)  # one row and one column lie beyond
+    np.testing.assert_allclose(fit.grid(0.1, drift=rounded), grid, atol=1e-3)
+    assert np.isnan(fit.grid(0.1, drift=labelled[:, :-1]).isel(x=-1)).all()
     fit.save(tmp_path / "fit.safetensors")
     again = cn.Reconstruction.load(tmp_path / "fit.safetensors")
     np.testing.assert_array_equal(again.grid(0.1, drift=elevation), grid)
