@@ -220,7 +220,8 @@ def _lines(record: report.Record, folder: Path) -> list[str]:
 def _chosen(record: report.Record) -> str:
     """Return the numbers of plates in words, where hidden points chose them; nothing for other priors."""
     fitted = record["report"]
-    if record["prior"] != "plates" or "order" not in fitted:
+    name, _, given = record["prior"].partition(":")
+    if name != "plates" or "order" not in fitted or "cutoff=" in given:
         return ""
     cutoff = fitted["cutoff"]
     return f" of order {fitted['order']}, " + ("interpolating" if cutoff is None else f"cut-off {cutoff:g}")

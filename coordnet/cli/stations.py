@@ -85,12 +85,15 @@ def read_drift(path: Path | None, names: Sequence[str], axes: Sequence[str]) -> 
     """Return the columns of a drift by their names, each as ``Reconstruction.grid`` takes it; None without names.
 
     A NetCDF file has variables of these names; those of a table of places are interpolated linearly between them. A
-    ``MediaError`` is raised if there is no file, or it has no such column.
+    ``MediaError`` is raised if there is no file, or it has no such column, or there is a file without names.
     """
     if not names:
+        if path is not None:
+            raise MediaError(f"--drift-at: expected a column for it (--drift NAME), found none, and {path}")
         return None
-    if path is None:
-        raise MediaError(f"--drift-at: expected a file with {', '.join(names)} on the grid, found none")
+    if path is None or not path.exists():
+        found = "none" if path is None else f"no file {path}"
+        raise MediaError(f"--drift-at: expected a file with {', '.join(names)} on the grid, found {found}")
     if path.suffix.lower() not in HDF5_SUFFIXES:
         found = Table(path).columns([*axes, *names]).numbers
         places, columns = found[:, : len(axes)], found[:, len(axes) :].T
@@ -98,7 +101,9 @@ def read_drift(path: Path | None, names: Sequence[str], axes: Sequence[str]) -> 
     with open_dataset(path) as dataset:
         for name in names:
             if name not in dataset or set(dataset[name].dims) != set(axes):
-                raise mismatch(path, f"a variable {name} along {', '.join(axes)}", ", ".join(map(str, dataset)))
+                found, parts = ("it along ", dataset[name].dims) if name in dataset else ("", dataset)
+                expected = f"a variable {name} along {', '.join(axes)}"
+                raise mismatch(path, expected, found + ", ".join(map(str, parts)))
         return {name: dataset[name].load() for name in names}
 
 

@@ -7,7 +7,9 @@ import pytest
 import xarray
 
 import coordnet as cn
+from coordnet.cli.grid import _chosen
 from coordnet.cli.stations import read_drift
+from coordnet.media import MediaError
 from coordnet.media.columns import read_columns
 from coordnet.plots.stations import GriddedPoints, stations_figure
 
@@ -189,3 +191,27 @@ def test_a_drift_is_taken_from_a_netcdf_file_or_a_table_of_places(grid, run, tmp
     assert status == 2 and "--drift-at: expected a file with height" in err and err.count("\n") == 1
     status, _, err = run("grid", *options, "--drift-at", tmp_path / "s.csv", "--drift", "t2m", "--out", "other")
     assert status == 2 and err.count("\n") == 1 and not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "names", "axes", "message"),
+    [
+        ("missing.nc", ["height"], ["lat", "lon"], "--drift-at: expected a file with height .* no file"),
+        ("dem.nc", [], ["lat", "lon"], r"--drift-at: expected a column .*--drift NAME"),
+        ("dem.nc", ["height"], ["y", "x"], "a variable height along y, x, found it along lat, lon"),
+        ("dem.nc", ["depth"], ["lat", "lon"], "a variable depth along lat, lon, found height"),
+    ],
+)
+def test_a_file_that_has_no_drift_for_the_grid_is_named_in_one_line(tmp_path, file, names, axes, message):
+    model = xarray.Dataset({"height": (("lat", "lon"), np.ones((2, 2)))}, {"lat": [0, 1], "lon": [0, 1]})
+    model.to_netcdf(tmp_path / "dem.nc", engine="scipy")
+    with pytest.raises(MediaError, match=message):
+        read_drift(tmp_path / file, names, axes)
+
+
+def test_the_chosen_numbers_of_plates_are_said_whatever_the_seed():
+    """Both numbers stand in the text of a prior that has them."""
+    found = {"order": 3, "cutoff": 1.4}
+    texts = ("plates", "plates:seed=1", "plates:order=3,cutoff=1.4", "local")
+    said = [_chosen({"prior": text, "report": found}) for text in texts]
+    assert said == [" of order 3, cut-off 1.4"] * 2 + ["", ""]
