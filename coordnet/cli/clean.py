@@ -17,6 +17,8 @@ from coordnet.media.row_blocks import RowFile
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.restored import Restored, Tiles
 
+JPEG_SUFFIXES = (".jpg", ".jpeg", ".jfif")  # endings of files that have a rounding of JPEG's
+
 
 def denoise(
     signals: list[str], sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
@@ -44,7 +46,10 @@ def _in_memory(
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
     expected = made.expected_psnr
     sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
-    sureness = "each coefficient is in its interval of the file" if noise == "jpeg" else sureness
+    if noise == "jpeg":
+        sureness = "each coefficient is in its interval of the file"
+    elif Path(signal).suffix.lower() in JPEG_SUFFIXES:
+        chosen, sureness = f"{chosen}; --noise jpeg removes JPEG's rounding", f"{sureness} but for JPEG's rounding"
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 

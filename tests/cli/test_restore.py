@@ -292,6 +292,12 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
 
 
+def test_denoise_says_of_a_jpeg_file_what_the_estimated_noise_leaves_out(run):
+    Image.fromarray((synthetic_photograph(24, 24).numpy() * 255).astype(np.uint8)).save("in/a.jpg", quality=20)
+    out = run("denoise", "in/a.jpg", "--prior", "adaptive", "-o", "a.png")[1]
+    assert "--noise jpeg removes JPEG's rounding" in out and "dB but for JPEG's rounding" in out
+
+
 def test_denoise_finds_colored_noise_and_draws_it(run, tmp_path):
     generator = torch.Generator().manual_seed(0)
     noise = torch.nn.functional.avg_pool2d(torch.randn(3, 145, 145, generator=generator), 2, 1)
