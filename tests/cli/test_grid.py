@@ -167,7 +167,7 @@ def elevation(x, y):
 
 def test_a_drift_is_taken_from_a_netcdf_file_or_a_table_of_places(grid, run, tmp_path):
     """The elevation of the file is linear, so that it is exact between its nodes."""
-    heights = elevation(*PLACES.T) + RNG.normal(size=len(PLACES)) * 200
+    heights = elevation(*PLACES.T) + np.random.default_rng(0).normal(size=len(PLACES)) * 200
     rows = np.column_stack([PLACES, heights, temperature(PLACES) - 0.0065 * heights])
     np.savetxt(tmp_path / "s.csv", rows, delimiter=",", header="lon,lat,height,t2m", comments="")
     lon, lat = np.linspace(-12, 22, 18), np.linspace(38, 62, 13)
