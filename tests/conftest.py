@@ -35,6 +35,11 @@ def pytest_addoption(parser):
     parser.addoption("--device", default="pretend", help="pretend (default), or cuda or cuda:1 for a real GPU")
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the slow tests, so that no worker waits for one of them at the end."""
+    items.sort(key=lambda item: "slow" not in item.keywords)
+
+
 annotated.install()  # before coordnet is imported
 settings.register_profile("tests", deadline=None, max_examples=20)  # an example may wait for a busy machine
 settings.load_profile("tests")
