@@ -19,7 +19,7 @@ from tests import annotations as annotated
 MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
 TESTS = Path(__file__).parent
 DATA = TESTS.parents[1] / "shared" / "data"
-CALLERS = ("cli", "bench", "comparison")  # rooms that call the others
+CALLERS = ("cli", "bench", "comparison", "restore")  # rooms that call the others
 
 # Fixtures import what they need, because the process that starts the workers reads this file too, before they start.
 
