@@ -12,9 +12,8 @@ from coordnet.priors.plates.energy import Sparse
 from coordnet.priors.plates.field import Field, blend_rows
 from coordnet.sampling.axes import Axis, ByAxes
 
-COARSENED = (
-    0.8  # cut-off in radians a node to which nodes are coarsened: eight nodes for the shortest wave that is left
-)
+# Cut-off in radians a node to which nodes are coarsened: eight nodes for the shortest wave that is left.
+COARSENED = 0.8
 FEWEST_COARSE = 8  # nodes of the coarse lattice along an axis at least, for quintic interpolation
 COARSE_NODES = ByAxes({2: 64**2, 3: 12**3})  # nodes of the lattice that bridges regions without points at most
 

@@ -131,7 +131,9 @@ class Trial:
         """
         apart = [k for k in self._holders if self.plans[k].stands_apart]
         losses = self._losses
-        others = [k for k in self._holders if k not in apart][-1:] or [min(losses)] * self._is_clustered
+        others = [k for k in self._holders if k not in apart][-1:]
+        if not others and self._is_clustered:
+            others = [min(losses)]
         return min([*others, *apart] or list(losses), key=lambda k: _mean_square(losses[k]))
 
     @property
@@ -176,9 +178,8 @@ class Trial:
         few = held.windows(RACED[dims], FEW_WINDOWS)
         many = [held] if self._is_small else held.windows(JUDGED[dims], MANY_WINDOWS)
         rounds = [many] if len(few) == 1 and len(few[0].clusters) == len(held.clusters) else [few, many]
-        if (
-            not self._is_small and dims > 2 and held.is_clustered
-        ):  # windows would cut frames, or the gaps laid over them
+        if not self._is_small and dims > 2 and self._is_clustered:
+            # Windows would cut frames, or the gaps that are laid over them.
             rounds, alive = [[held]], [k for k in alive if self.plans[k].holds_out]
         rounds = [windows for windows in rounds if windows]
         for windows in rounds:
@@ -239,7 +240,7 @@ class Trial:
         self._clusters = _joined([window.clusters for window in windows])
         order = {k: 0.0 if self.plans[k].holds_out else before.get(k, math.inf) for k in some}
         for k in sorted(order, key=order.__getitem__) if before else order:
-            beaten = self.errors.keys() & before.keys() - set(self._holders) - set(self._rivals())
+            beaten = (self.errors.keys() & before.keys()) - {*self._holders, *self._rivals()}
             if beaten and k in before and not self.plans[k].holds_out:
                 continue
             if self._is_promising(k):
