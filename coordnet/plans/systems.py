@@ -117,7 +117,7 @@ class System(ABC):
 
     @property
     def operation(self) -> tuple[object, ...]:
-        """Everything but its ``tensors`` on which the system's steps depend."""
+        """What the system's steps depend on beside its ``tensors``: the kind of the system, its modes and its operator."""
         return type(self), self.modes, self.measurement.operator
 
     def tensors(self) -> list[Tensor]:
