@@ -117,7 +117,7 @@ class System(ABC):
 
     @property
     def operation(self) -> tuple[object, ...]:
-        """What the system's steps depend on beside its ``tensors``: the kind of the system, its modes and its operator."""
+        """What the system's steps depend on beside its ``tensors``: its kind, its modes and its operator."""
         return type(self), self.modes, self.measurement.operator
 
     def tensors(self) -> list[Tensor]:
