@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import coordnet as cn
+from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints
 from coordnet.priors.stack.trial import Trial
@@ -277,6 +278,26 @@ def test_noisy_fields_take_plates_that_smooth(generator):
         cutoffs
         and cn.psnr(on_grid(fit), waves(60, 60), data_range=2.0) > cn.psnr(noisy, waves(60, 60), data_range=2.0) + 6
     )
+
+
+def smoothing(priors):
+    return [prior for prior in priors if "order" in prior and "cutoff=inf" not in prior]
+
+
+def test_plates_that_smooth_are_left_out_where_no_plate_is_near():
+    """Waves near the Nyquist frequency: noise does not explain by how much all interpolating plates miss them."""
+    rows, columns = torch.meshgrid(torch.arange(32.0), torch.arange(32.0), indexing="ij")
+    rapid = (torch.sin(2.1 * columns + 0.4 * rows) + torch.sin(1.9 * rows)).unsqueeze(-1)
+    found = [candidate.prior for candidate in cn.fit(masked(rapid, 0.4)).report.candidates]
+    assert "plates:order=2,cutoff=inf" in found and not smoothing(found)
+
+
+def test_plates_that_smooth_are_candidates_where_little_is_known_or_noise_was_seen():
+    field = waves(40, 40)
+    noisy = field + 0.05 * torch.randn(field.shape, generator=torch.Generator().manual_seed(0))
+    some = {True: (masked(field, 0.3), masked(noisy, 0.8)), False: (masked(field, 0.8),)}
+    for expected, samples in ((expected, each) for expected, several in some.items() for each in several):
+        assert bool(smoothing(prior.text for prior in choose_prior(samples).priors)) == expected
 
 
 def test_a_stack_of_one_is_its_candidate():

@@ -28,6 +28,7 @@ from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
+NOISY = 2.0  # squared hidden error of interpolated noise, relative to the least possible one, at most, 3 dB
 CLOSE = 10**0.1  # squared hidden error of the last plates that were tried, relative to the best, at most: 1 dB
 
 
@@ -58,11 +59,14 @@ class ThinPlatePlan(Plan):
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
 
-        One of the same order or the highest that was tried, or one that smooths, must be the best of all, or close.
+        One of the same order or the highest that was tried, or one that smooths, must be the best of all, or close. One
+        that smooths by a given number does not help where all that interpolate are further off than noise explains.
         """
         tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
         if self.prior.is_chosen or not errors:
-            return True
+            interpolating = [error for prior, error in tried.items() if prior.cutoff == math.inf]
+            smooths = self.prior.cutoff != math.inf and bool(interpolating)
+            return not smooths or min(interpolating) <= NOISY * min(errors.values())
         if not tried:
             return False
         orders = {max(prior.order or 0 for prior in tried), self.prior.order}

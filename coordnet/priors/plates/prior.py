@@ -21,6 +21,7 @@ NEARLY = 3.0  # cut-off in radians a node, just below the nodes' Nyquist frequen
 # Orders of plates without other free numbers, lowest first.
 INTERPOLATING = ByAxes({1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)})
 SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
+MOSTLY = 0.5  # share of the nodes that is known from which on plates smooth unasked only where noise was seen
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class ThinPlate(PlateParameters, Prior):
         highest = math.inf if geometry.closed_form_blend is None else NEARLY
         plates = tuple(cls(order, highest, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
         if not geometry.is_whole_lattice:
-            order, cutoffs = SMOOTHED
+            is_exact = geometry.density >= MOSTLY and not setting.nugget
+            order, cutoffs = SMOOTHED if not is_exact else (SMOOTHED[0], ())
             frequency = nyquist(geometry.density, dimensions(geometry.grid))
             smoothed = *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls()
             return (*plates, *smoothed, cls(1)) if dimensions(geometry.grid) == 1 else (*plates, *smoothed)
