@@ -194,6 +194,11 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.denoise(PICTURE.to("meta")), "`signal`: expected a dense tensor with values .* 'meta'"),
         (lambda: cn.upscale(GRAY.to_sparse()), "`image`: expected a dense tensor with values .* torch.sparse_coo"),
         (lambda: cn.inpaint(PICTURE, GRAY.to_sparse()), "`mask`: expected a dense tensor with values"),
+        (lambda: cn.Samples(LATTICE, torch.rand(8, 8, 3).to_sparse()), "`values`: expected a dense tensor with values"),
+        (
+            lambda: cn.Samples(LATTICE, torch.rand(8, 8, 3, device="meta")),
+            "`values`: expected a dense tensor with values .* 'meta'",
+        ),
         (lambda: cn.denoise(PICTURE, seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
         (lambda: cn.inpaint(PICTURE, KNOWN, prior=cn.Local(), seed=1.5), "`seed`: expected an integer of at least 0"),
         (lambda: cn.ThinPlate(seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),

@@ -114,7 +114,7 @@ def refuse_large(path: StrPath, numbers: int, memory: int | None = None) -> None
     """Raise a ``MediaError`` for a file of more numbers than fit into some bytes, ``readable_memory`` if not given."""
     memory = readable_memory() if memory is None else memory
     if NEEDED * numbers > memory:
-        room = f"at most {memory // NEEDED:,} numbers, which fit into {memory / 2**30:.3g} GiB (--memory allows more)"
+        room = f"at most {memory // NEEDED:,} numbers, which fit into {memory / 2**20:,.0f} MiB (--memory allows more)"
         raise mismatch(path, room, f"{numbers:,}")
 
 

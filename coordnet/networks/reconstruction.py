@@ -29,6 +29,7 @@ from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS
 
 FORMAT = "coordnet-1"
+MOST_VALUES = 2**40  # nodes of the grid of a model that is loaded: no fit has seen as many
 MEMORY = 2**30  # bytes that an evaluation may take beside its result
 LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
 SLACK = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
@@ -388,6 +389,8 @@ class Reconstruction(Gridded, nn.Module):
         grid, batch = Lattice(tuple(configuration["grid"])).grid, tuple(configuration["batch"])
         if len(grid) != encoding.dimensions:
             raise _checks.wrong("grid", f"{encoding.dimensions} lengths, one for each axis of the encoding", grid)
+        if math.prod(grid) > MOST_VALUES:
+            raise _checks.wrong("grid", f"at most {MOST_VALUES:,} nodes", grid)
         if channels != offset.numel() or offset.shape[:-1] != batch or offset.numel() == 0:
             raise _checks.wrong("offset", f"{channels} numbers in a batch of {batch}", tuple(offset.shape))
         state = _under("network.", tensors)

@@ -121,7 +121,7 @@ def inpaint(
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
     report |= {**found.as_dict(), "prior": found.used(chosen.start.name)}
-    expected = _expected(hidden, _extremes(values, kept), report["known"])
+    expected = _expected(hidden, _extremes(values, kept), None if report["wide_holes"] else report["known"])
     made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
@@ -156,19 +156,24 @@ def _extremes(values: Tensor, known: Bool[Tensor, "*grid channels"]) -> Float[Te
     return torch.stack([torch.where(known, values, end).aminmax()[k] for k, end in enumerate((math.inf, -math.inf))])
 
 
-def _expected(psnr: float | None, extremes: Float[Tensor, " 2"], share: float) -> float | None:
+def _expected(psnr: float | None, extremes: Float[Tensor, " 2"], share: float | None) -> float | None:
     """Return the PSNR at hidden samples against the range of the known values, of which two are the extremes.
 
-    A warning says where it is far below that of photographs of which this share is known.
+    A warning says where it is far below that of photographs of which this share is known; none where no share is
+    given, as around wide holes, in which any picture is hard to guess.
     """
     if psnr is None:
         return None
     span, bounded = value_range(extremes)
-    least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - NATURAL_MARGIN
-    if bounded and psnr < least:
+    if bounded and share is not None and psnr < _least_usual(share):
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"
         warnings.warn(f"{usual}: is the mask right, and not inverted?", _checks.CoordnetWarning, stacklevel=3)
     return psnr + 20 * math.log10(span)
+
+
+def _least_usual(share: float) -> float:
+    """Return the PSNR that nearly all photographs reach of which a share is known at random places."""
+    return TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - NATURAL_MARGIN
 
 
 def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid channels"]) -> bool:

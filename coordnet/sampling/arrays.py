@@ -94,10 +94,7 @@ def as_tensor(array: Any, name: str) -> Tensor:
     A ``ValueError`` is raised if it is neither, has no numbers, no dense memory, or a mask that hides numbers.
     """
     if isinstance(array, Tensor):
-        if array.layout != torch.strided or array.is_meta:
-            found = "a tensor on the device 'meta'" if array.is_meta else f"a tensor of {array.layout}"
-            raise _checks.wrong(name, "a dense tensor with values (`tensor.to_dense()`)", found)
-        return array
+        return check_dense(name, array)
     if not isinstance(array, np.ndarray):
         raise _checks.wrong(name, "a NumPy array or a tensor", type(array).__name__)
     if np.ma.is_masked(array):
@@ -108,6 +105,14 @@ def as_tensor(array: Any, name: str) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(native))
     except TypeError:
         raise _checks.wrong(name, "an array of numbers", f"one of {array.dtype}") from None
+
+
+def check_dense(name: str, tensor: Tensor) -> Tensor:
+    """Return a tensor that has its numbers in memory; sparse and meta tensors raise a ``ValueError``."""
+    if tensor.layout != torch.strided or tensor.is_meta:
+        found = "a tensor on the device 'meta'" if tensor.is_meta else f"a tensor of {tensor.layout}"
+        raise _checks.wrong(name, "a dense tensor with values (`tensor.to_dense()`)", found)
+    return tensor
 
 
 def _type(tensor: Tensor) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator
-from coordnet.sampling.arrays import FLOATS
+from coordnet.sampling.arrays import FLOATS, check_dense
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, lattice_points, render_axes
 from coordnet.sampling.drift import Drift
 from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
@@ -205,13 +205,13 @@ class Geometry(ABC):
 
 
 def check_values(name: str, values: object) -> Tensor:
-    """Return a tensor of finite float32 or float64 numbers, at least one; others raise a ``ValueError``."""
+    """Return a dense tensor of finite float32 or float64 numbers, at least one; others raise a ``ValueError``."""
     if not isinstance(values, Tensor) or values.dtype not in FLOATS:
         found = values.dtype if isinstance(values, Tensor) else type(values).__name__
         raise _checks.wrong(name, "a tensor of torch.float32 or torch.float64", found)
     if values.numel() == 0:
         raise _checks.wrong(name, "at least one number", f"shape {tuple(values.shape)}")
-    if not bool(torch.isfinite(values).all()):
+    if not bool(torch.isfinite(check_dense(name, values)).all()):
         raise _checks.wrong(name, "finite values", "NaN or infinity")
     return values
 

@@ -1,4 +1,5 @@
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,14 @@ def test_inpaint_says_where_the_hold_out_is_far_below_what_is_usual(run):
     mask = mask_file("in/m.png", np.random.default_rng(0).random((24, 24)) < 0.5)
     with pytest.warns(cn.CoordnetWarning, match="far below that of photographs"):
         ran(run("inpaint", "in/noise.png", "--mask", mask, "--out", "out", "--quiet"))
+
+
+def test_a_wide_hole_needs_no_usual_hold_out():
+    noise, known = torch.rand(64, 64, 1, generator=torch.Generator().manual_seed(0)), torch.ones(64, 64)
+    known[16:46, 16:46] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cn.CoordnetWarning)
+        assert cn.inpaint(noise, known, prior=cn.Adaptive()).report["wide_holes"]
 
 
 def test_hold_outs_are_on_the_signal_s_own_range(run):

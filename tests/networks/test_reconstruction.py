@@ -1,4 +1,5 @@
 import copy
+import functools
 import json
 import pickle
 import weakref
@@ -138,15 +139,23 @@ def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def test_layers_of_absurd_size_take_no_memory(photograph, tmp_path):
-    """They are refused by their shapes: memory for them is not asked for, so that none is missing."""
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("head", "width"), 10**8, r"another kind of file \(Error\(s\) in loading state_dict"),
+        (("grid",), [10**9, 10**9], r"`grid`: expected at most 1,099,511,627,776 nodes, received \(1000000000, "),
+    ],
+)
+def test_models_of_absurd_size_take_no_memory(keys, value, message, photograph, tmp_path):
+    """They are refused by their numbers: memory for them is not asked for, so that none is missing."""
     path = tmp_path / "model.safetensors"
     trained(photograph, SimpleEncoding).save(path)
     with safe_open(path, "pt") as file:
         configuration = json.loads(file.metadata()["coordnet"])
-    configuration["head"]["width"] = 10**8
+    *parents, last = keys
+    functools.reduce(dict.__getitem__, parents, configuration)[last] = value
     save_file(load_file(path), path, {"coordnet": json.dumps(configuration)})
-    with pytest.raises(ValueError, match=r"another kind of file \(Error\(s\) in loading state_dict"):
+    with pytest.raises(ValueError, match=message):
         Reconstruction.load(path)
 
 
