@@ -11,13 +11,13 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.effort import EPOCHS, LONGEST_TRAINING, default_epochs, epoch_seconds
 from coordnet.fitting.fit import choose
 from coordnet.networks.heads import Linear, Siren, Wire
-from coordnet.priors.local import Local, duration
-from coordnet.priors.local.duration import GPU
+from coordnet.priors.local import Local, parameters
+from coordnet.priors.local.parameters import GPU
 from tests.helpers import synthetic_photograph
 
 
 def local_seconds(*arguments):
-    return duration.local_seconds(Local(), *arguments)
+    return parameters.local_seconds(Local(), *arguments)
 
 
 def network(samples, head, encoding=None):

@@ -11,9 +11,8 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local, scale_mixture
 from coordnet.priors.local.color_classes import COLORFULNESS, SharedPatches, joint_shapes
 from coordnet.priors.local.colorfulness import FACTORS, colors_of, left_out
-from coordnet.priors.local.estimate import Observed
 from coordnet.priors.local.mosaics import bilinear, is_mosaic
-from coordnet.priors.local.patches import Patches, distinct_masks
+from coordnet.priors.local.patches import Observed, Patches, distinct_masks
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph

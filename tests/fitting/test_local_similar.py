@@ -5,9 +5,9 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local, similar_unknown
-from coordnet.priors.local.estimate import Observed
-from coordnet.priors.local.similar_unknown import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
+from coordnet.priors.local import Local, similar_patches
+from coordnet.priors.local.patches import Observed
+from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -55,8 +55,8 @@ def test_chunks_do_not_change_it(monkeypatch, stripes):
     f, known, pilot = stripes
     observed = Observed(f * known, known, pilot)
     expected = fill_from_similar(observed, ~known, 1e-5)
-    monkeypatch.setattr(similar_unknown, "BAND", 25 * 4 * 17**2)
-    monkeypatch.setattr(similar_unknown, "BYTES_AT_ONCE", 7 * 4 * 48 * 2 * 36)
+    monkeypatch.setattr(similar_patches, "FILL_BAND", 25 * 4 * 17**2)
+    monkeypatch.setattr(similar_patches, "BYTES_AT_ONCE", 7 * 4 * 48 * 2 * 36)
     torch.testing.assert_close(fill_from_similar(observed, ~known, 1e-5), expected)
 
 
@@ -65,8 +65,8 @@ def test_far_places_are_filled_as_if_all_were_sought(monkeypatch, stripes):
     observed, sought, sizes = Observed(f * known, known, pilot), torch.zeros_like(known), []
     sought[:, 12, 0] = sought[:, 12, -1] = True
     expected = fill_from_similar(observed, torch.ones_like(known), 1e-5)
-    similar = similar_unknown.similar
-    monkeypatch.setattr(similar_unknown, "similar", lambda f, *rest: sizes.append(f.shape[2]) or similar(f, *rest))
+    similar = similar_patches.similar
+    monkeypatch.setattr(similar_patches, "similar", lambda f, *rest: sizes.append(f.shape[2]) or similar(f, *rest))
     found = fill_from_similar(observed, sought, 1e-5)
     torch.testing.assert_close(found[sought.expand(2, -1, -1)], expected[sought.expand(2, -1, -1)])
     assert len(sizes) == 2 and max(sizes) < 34 / 2 + 8  # what is between them costs nothing

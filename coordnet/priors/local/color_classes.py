@@ -6,10 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from coordnet.priors.local.channels import LUMA
-from coordnet.priors.local.estimate import Estimate, Observed, Posterior
-from coordnet.priors.local.patches import Patches, distinct_masks
-from coordnet.priors.local.power_laws import Spectra
+from coordnet.priors.local.mixture import LUMA, Spectra
+from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior, distinct_masks
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture, View
 
 ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1

@@ -7,8 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.priors.local.color_classes import COLORFULNESS, ENERGIES, joint_shapes
-from coordnet.priors.local.estimate import Observed
-from coordnet.priors.local.patches import Patches, distinct_masks
+from coordnet.priors.local.patches import Observed, Patches, distinct_masks
 from coordnet.priors.local.scale_mixture import ScaleMixture, View
 
 Colorfulness = tuple[tuple[float, float], ...]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.priors.local.estimate import Estimate, Observed, Posterior
-from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 
 

@@ -13,12 +13,11 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport, PatchWeights
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
-from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import LocalClasses
-from coordnet.priors.local.estimate import Estimate
 from coordnet.priors.local.masks import Signal
+from coordnet.priors.local.mixture import Channels
 from coordnet.priors.local.parameters import LocalParameters
-from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.patches import Estimate, Patches
 from coordnet.priors.local.weights import HOPE, Weights, choose_weights
 from coordnet.priors.spline import Spline, interpolated
 from coordnet.sampling.axes import Axis

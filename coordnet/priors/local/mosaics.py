@@ -15,10 +15,9 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, joint_shapes
 from coordnet.priors.local.colorfulness import color_factor, colors_of
-from coordnet.priors.local.estimate import Estimate, Observed
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.parameters import LocalParameters
-from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 from coordnet.sampling.grids import MaskedLattice
 

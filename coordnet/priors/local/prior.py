@@ -10,12 +10,11 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local.areas import LocalAreaPlan
-from coordnet.priors.local.duration import local_seconds
 from coordnet.priors.local.lattices import LocalLatticePlan
 from coordnet.priors.local.masks import LocalPlan
 from coordnet.priors.local.mosaics import LocalMosaicPlan, is_mosaic
 from coordnet.priors.local.noise import LocalNoisePlan
-from coordnet.priors.local.parameters import LocalParameters
+from coordnet.priors.local.parameters import LocalParameters, local_seconds
 from coordnet.sampling.grids import AreaLattice
 from coordnet.sampling.samples import Geometry
 
