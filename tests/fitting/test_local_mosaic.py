@@ -9,11 +9,9 @@ from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local, scale_mixture
-from coordnet.priors.local.color_classes import COLORFULNESS, SharedPatches, joint_shapes
-from coordnet.priors.local.colorfulness import FACTORS, colors_of, left_out
-from coordnet.priors.local.mosaics import bilinear, is_mosaic
+from coordnet.priors.local.mosaics import FACTORS, bilinear, colors_of, is_mosaic, left_out
 from coordnet.priors.local.patches import Observed, Patches, distinct_masks
-from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
+from coordnet.priors.local.scale_mixture import COLORFULNESS, Moments, ScaleMixture, SharedPatches, joint_shapes
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

@@ -5,10 +5,9 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
 from coordnet.priors.local import Local, scale_mixture, similar_patches
-from coordnet.priors.local.color_classes import SharedPatches
 from coordnet.priors.local.noise import smoothed
 from coordnet.priors.local.patches import Observed, Patches
-from coordnet.priors.local.scale_mixture import ScaleMixture
+from coordnet.priors.local.scale_mixture import ScaleMixture, SharedPatches
 from coordnet.priors.local.similar_patches import filter_groups, similar, wiener
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph

@@ -22,11 +22,10 @@ from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.priors.local.classes import ENTRY_VARIANCE
-from coordnet.priors.local.color_classes import ENERGIES, gray_shapes, joint_shapes
 from coordnet.priors.local.mixture import Channels
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches, Posterior
-from coordnet.priors.local.scale_mixture import ScaleMixture
+from coordnet.priors.local.scale_mixture import ENERGIES, ScaleMixture, gray_shapes, joint_shapes
 from coordnet.priors.local.weights import best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 

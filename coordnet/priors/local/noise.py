@@ -14,12 +14,18 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
-from coordnet.priors.local.correlated import CorrelatedPatches
 from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
-from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
+from coordnet.priors.local.scale_mixture import (
+    ENERGIES,
+    CorrelatedPatches,
+    Moments,
+    ScaleMixture,
+    SharedPatches,
+    gray_shapes,
+    joint_shapes,
+)
 from coordnet.priors.local.similar_patches import Roots, filter_groups
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Geometry

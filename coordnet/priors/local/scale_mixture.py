@@ -1,7 +1,7 @@
-"""Mixtures of Gaussians whose classes are shapes times energies, of patches that few matrices observe.
+"""Mixtures of Gaussians whose classes are shapes times energies, for mosaics, noise and means over cells.
 
 A patch x of shape j and energy e has the distribution N(0, e S_j), and y = A x + noise of variance s² is known of it. A
-mask is some rows of the identity. With the eigenvalues λ and eigenvectors U of A S_j Aᵀ, the covariance of y is
+is one of few matrices: a mask is some rows of the identity. With the eigenvalues λ and eigenvectors U of A S_j Aᵀ, the covariance of y is
 U (eλ + s²) Uᵀ for all energies, so that one decomposition for each shape and matrix serves all patches:
 
 - with z = Uᵀy, the evidence is -½ Σ z²/(eλ + s²) - ½ Σ log(eλ + s²) - n/2 log 2π;
@@ -19,12 +19,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from coordnet.linalg.machine import at_once, in_threads
-from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
+from coordnet.priors.local.mixture import CANDIDATES, LUMA, Spectra, likely, mixed, most_probable
+from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior, distinct_masks
 
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
 EVIDENCE = 2**23  # bytes of the evidence of patches that is held together on a CPU
 DECOMPOSED = 8  # matrices that a thread decomposes at once: one at a time by all threads takes many times as long
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
+ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1
+# The energy of color differences relative to luma's at low and at high frequency: three kinds of colorfulness.
+COLORFULNESS = ((0.02, 0.0015), (0.1, 0.005), (0.3, 0.03))
+CROSSOVER, STEEPNESS = 0.07, 4  # frequency in cycles per sample between low and high, and the power of the transition
+SECOND_DIFFERENCE = 0.6  # energy of the second difference of colors, relative to the first
+MEAN_ERRORS = (0.1, 0.02, 0.02)  # variances of the pilot's patch means in luma and the differences, relative to energy
 
 
 @dataclass(frozen=True)
@@ -189,3 +196,126 @@ class Moments:
         cross = pairs.view.cross[pairs.shape]
         self.sums[pairs.shape].add_(cross @ inner @ cross.T)
         self.counts[pairs.shape].add_(p.sum())
+
+
+def joint_shapes(
+    shape: tuple[int, ...],
+    colorfulness: tuple[tuple[float, float], ...] = COLORFULNESS,
+    device: torch.device | str = "cpu",
+) -> Float[Tensor, "shapes columns columns"]:
+    """Return covariances of patches of three colors, color after color, for luma of mean variance 3.
+
+    Each shape of luma comes with every colorfulness.
+    """
+    spectra = Spectra.of(shape, device)
+    luma = spectra.covariances(shape)
+    transition = 1 / (1 + (spectra.squared_frequency.sqrt() / CROSSOVER) ** STEEPNESS)
+    basis = torch.tensor(LUMA, dtype=torch.float64, device=device).T
+    basis = basis / basis.norm(dim=0)
+    shapes = []
+    for low, high in colorfulness:
+        difference = spectra.covariances(shape, high + (low - high) * transition)
+        parts = (luma, difference, SECOND_DIFFERENCE * difference)
+        total = torch.zeros((), device=device)
+        for vector, part, error in zip(basis.T, parts, MEAN_ERRORS, strict=True):
+            total = total + 3 * torch.stack([torch.kron(vector.outer(vector), c + error) for c in part])
+        shapes.append(total)
+    return torch.cat(shapes)
+
+
+def gray_shapes(shape: tuple[int, ...], device: torch.device | str = "cpu") -> Float[Tensor, "shapes size size"]:
+    """Return covariances of patches of one channel, of mean variance 1."""
+    return Spectra.of(shape, device).covariances(shape) + MEAN_ERRORS[0]
+
+
+@dataclass(frozen=True)
+class SharedPatches:
+    """The patches of a signal whose known entries have few masks, under a mixture of shapes and energies.
+
+    Where the variance of the noise differs by place, a patch is divided by the root of its mean variance relative to
+    the mixture's. That only moves the patch to another energy.
+    """
+
+    observed: Observed
+    patches: Patches
+    variance: Float[Tensor, "1 *lattice"] | None = None  # the noise's; the mixture's if not given
+
+    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> Estimate:
+        """Return the mean of overlapping patches, each entry weighted by its posterior precision.
+
+        The moments from which the mixture learns are added to those given. Where all entries are known, the posterior
+        variance is that of the noise times the derivative of the estimate by its own sample (Robbins, "An empirical
+        Bayes approach to statistics", 1956), of which Stein's estimate of the risk has the sum.
+        """
+        views: dict[bytes, View] = {}
+
+        def posterior(part: Patches) -> Posterior:
+            means = part.of(self.observed.pilot).mean(2, keepdim=True)
+            scale = self._relative_variance(part, mixture)
+            mean, variance, classes = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
+            return Posterior(part, mean * scale.sqrt() + means, variance * scale, classes, scale * mixture.noise)
+
+        return Estimate.of(map(posterior, self.patches.split(mixture.at_once)), self.observed.pilot)
+
+    def _relative_variance(self, part: Patches, mixture: ScaleMixture) -> Float[Tensor, "#patches 1 1"]:
+        if self.variance is None:
+            return self.observed.values.new_ones(1, 1, 1)
+        return part.of(self.variance).mean(2, keepdim=True) / mixture.noise
+
+    def _posterior(
+        self,
+        part: Patches,
+        means: Tensor,
+        scale: Tensor,
+        mixture: ScaleMixture,
+        views: dict[bytes, View],
+        moments: Moments | None,
+    ) -> tuple[Float[Tensor, "patches c size"], Float[Tensor, "patches c size"], Int[Tensor, " patches"]]:
+        """Return the mean and the variance of the patches around their means in the pilot, and their classes.
+
+        The patches are divided by their ``scale``.
+        """
+        y = ((part.of(self.observed.values) - means) / scale).flatten(1)
+        mean, variance = torch.empty_like(y), torch.empty_like(y)
+        classes = torch.empty(len(y), dtype=torch.long, device=y.device)
+        known = part.of(self.observed.known).expand(-1, means.shape[1], -1).flatten(1)
+        masks, which = distinct_masks(known)
+        for i, mask in enumerate(masks):
+            rows, key = (which == i).nonzero()[:, 0], mask.cpu().numpy().tobytes()
+            if key not in views:
+                views[key] = mixture.view(torch.eye(len(mask)).to(y)[mask])
+            mean[rows], variance[rows], classes[rows] = mixture.posterior(y[rows][:, mask], views[key], moments)
+        shape = (len(y), means.shape[1], -1)
+        return mean.reshape(shape), variance.reshape(shape), classes
+
+
+@dataclass(frozen=True)
+class CorrelatedPatches:
+    """The patches of a signal that is known everywhere, with noise of covariance v N in a patch.
+
+    With the root R of N, the entries R⁻¹y have noise of variance v: the mixture sees the patch through the matrix R⁻¹.
+    """
+
+    observed: Observed
+    patches: Patches
+    variance: Float[Tensor, "1 *lattice"]  # v, of which a patch takes the mean
+    whitener: Float[Tensor, "columns columns"]  # R⁻¹, for the channels of a patch one after another
+
+    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> Estimate:
+        """Return the mean of overlapping patches, each entry weighted by its posterior precision.
+
+        The moments from which the mixture learns are added to those given. A patch is divided by the root of its
+        variance relative to the mixture's, which only moves it to another energy.
+        """
+        view = mixture.view(self.whitener)
+
+        def posteriors() -> Iterator[Posterior]:
+            for part in self.patches.split(mixture.at_once):
+                means = part.of(self.observed.pilot).mean(2, keepdim=True)
+                scale = part.of(self.variance).mean(2, keepdim=True) / mixture.noise
+                y = ((part.of(self.observed.values) - means) / scale.sqrt()).flatten(1)
+                found, variance, classes = mixture.posterior(y @ self.whitener.mT, view, moments)
+                mean = found.reshape(len(y), means.shape[1], -1) * scale.sqrt() + means
+                yield Posterior(part, mean, variance.reshape(mean.shape) * scale, classes, scale * mixture.noise)
+
+        return Estimate.of(posteriors(), self.observed.pilot)
