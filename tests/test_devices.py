@@ -18,9 +18,8 @@ from coordnet.bench import attention_study, classification, series
 from coordnet.bench.study import Options
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
-from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.linalg.conjugate_gradients import ConjugateGradients, StepRecorder
 from coordnet.linalg.machine import full_precision, lower_median
-from coordnet.linalg.recording import StepRecorder
 from coordnet.metrics.baselines import BASELINES
 from coordnet.plans.fourier_modes import FourierModes
 from coordnet.plans.systems import ModesSystem

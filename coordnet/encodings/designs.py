@@ -9,10 +9,10 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders import Encoder
+from coordnet.encodings.encoding import duplicate
 from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each_distinct
 from coordnet.linalg.machine import is_tracked
-from coordnet.linalg.modules import duplicate
 from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis
 

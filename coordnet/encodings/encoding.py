@@ -1,8 +1,9 @@
 """What every encoding is: a layer from points to features, with its factors where these are a Kronecker product."""
 
 import math
+from collections.abc import Mapping
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Shaped
@@ -12,6 +13,8 @@ from coordnet import _checks
 from coordnet.encodings.encoders import Encoder
 from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, lattice_points
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class Encoding(nn.Module):
@@ -98,3 +101,21 @@ class DenseEncoding(Encoding):
     ) -> list[Float[Tensor, "n k"]]:
         """A list of one matrix: the encoding matrix (N, K) on a lattice."""
         return [self(lattice_points(axes, dtype, device).flatten(0, -2))]
+
+
+def duplicate(module: M) -> M:
+    """Return a copy of a module with tensors of its own, to which no gradient flows, and the same other attributes.
+
+    A plan gives one to each of its fits. A module that is in two places has a copy in each.
+    """
+    copied = type(module).__new__(type(module))
+    parts = {name: None if part is None else duplicate(part) for name, part in module._modules.items()}
+    own = {"_modules": parts, "_parameters": _copies(module._parameters), "_buffers": _copies(module._buffers)}
+    copied.__dict__.update(module.__dict__ | own)
+    return copied
+
+
+def _copies(tensors: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+    copies = {name: None if tensor is None else tensor.detach().clone() for name, tensor in tensors.items()}
+    fixed = {"requires_grad": False}
+    return {k: nn.Parameter(c, **fixed) if isinstance(tensors[k], nn.Parameter) else c for k, c in copies.items()}  # type: ignore[arg-type]

@@ -1,16 +1,16 @@
 """CUDA graphs: the kernels of a call, recorded once and launched together, without Python's time for each."""
 
-import copy
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
+from torch import Tensor
 
+from coordnet import _checks
 from coordnet.linalg.machine import clear_scratch
 
 T = TypeVar("T")
-STATE = ("x", "r", "p", "rs", "least")  # tensors of an iteration that a step of conjugate gradients reads or writes
-MAX_RECORDED = 2**24  # numbers of a solution up to which launches, not kernels, bound the time of a step: estimated
+WARM_UP = 3  # runs before recording, in which libraries allocate their workspaces
 
 
 def record(function: Callable[[], T], device: torch.device, runs: int) -> tuple[Any, T]:
@@ -32,43 +32,27 @@ def record(function: Callable[[], T], device: torch.device, runs: int) -> tuple[
     return graph, result
 
 
-class StepRecorder:
-    """Steps of conjugate gradients as a graph, for solves that differ in the numbers of their tensors alone.
+class CudaGraph(Generic[T]):
+    """A function of one tensor that does not wait for the GPU, recorded for an example and replayed on other values.
 
-    The first solve on a GPU takes its steps one by one. The second records one of them on tensors of its own, which
-    later solves fill with theirs, unless their operator or the shape of a tensor differs. Converged systems are not
-    dropped, which would change shapes: no step changes them.
+    The values have the shape and dtype of the example, which must be on a CUDA device, else a ``ValueError`` is raised.
+
+    Notes
+    -----
+    The result's tensors belong to the graph, and the next call overwrites them: clone what must be kept.
     """
 
-    def __init__(self) -> None:
-        self._kind: Any = None  # that of the latest solve
-        self._run: Any = None  # an iteration whose step was recorded
-        self._graph: Any = None
+    def __init__(self, function: Callable[[Tensor], T], example: Tensor) -> None:
+        if not example.is_cuda:
+            raise _checks.wrong("values", "a tensor on a CUDA device, to record a graph", str(example.device))
+        self._input = example.clone()
+        self._graph, self._result = record(lambda: function(self._input), example.device, WARM_UP)
 
-    def advance(self, run: Any) -> Callable[[], None]:
-        """Return the function that takes one step of an iteration, which has a tensor for each name in ``STATE``."""
-        if not run.x.is_cuda or run.x.numel() > MAX_RECORDED:
-            return run.advance
-        tensors = [*(getattr(run, name) for name in STATE), *run.system.tensors()]
-        kind = (run.system.operation, [(t.shape, t.dtype) for t in tensors])
-        if kind != self._kind:
-            self._kind, self._graph = kind, None
-            return run.advance
-        if self._graph is None:
-            self._run = copy.copy(run)
-            self._run.system = run.system.duplicate()
-            for name in STATE:
-                setattr(self._run, name, getattr(run, name).clone())
-            self._graph, _ = record(self._step, run.x.device, 1)
-        own = [*(getattr(self._run, name) for name in STATE), *self._run.system.tensors()]
-        for mine, given in zip(own, tensors, strict=True):
-            mine.copy_(given)
-        vars(run).update({name: getattr(self._run, name) for name in STATE}, separate=False)
-        return self._graph.replay
-
-    def _step(self) -> None:
-        """Take a step that leaves the state in the same tensors."""
-        run = self._run
-        p, rs = run.p, run.rs
-        run.advance()
-        run.p, run.rs = p.copy_(run.p), rs.copy_(run.rs)
+    def __call__(self, values: Tensor) -> T:
+        """Replay the function on values of the example's shape and dtype; others raise a ``ValueError``."""
+        expected, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
+        if found != expected:
+            raise _checks.wrong("values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}")
+        self._input.copy_(values)
+        self._graph.replay()
+        return self._result

@@ -16,16 +16,16 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.designs import designs
+from coordnet.encodings.encoding import duplicate
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.machine import chunks, empty, full_precision, is_finite, is_tracked, is_transformed, scratch
-from coordnet.linalg.modules import duplicate
 from coordnet.linalg.operators import LinearOperator
+from coordnet.linalg.recording import CudaGraph
 from coordnet.networks.fit_reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction, Uncertainty
-from coordnet.plans.capture import CudaGraph
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment

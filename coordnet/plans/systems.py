@@ -19,6 +19,7 @@ from coordnet.linalg.conjugate_gradients import (
     Callback,
     Places,
     Solution,
+    StepRecorder,
     add_scaled,
     conjugate_gradients,
     dot,
@@ -26,7 +27,6 @@ from coordnet.linalg.conjugate_gradients import (
     subset,
 )
 from coordnet.linalg.machine import lower_median
-from coordnet.linalg.recording import StepRecorder
 from coordnet.plans.modes import Modes
 from coordnet.sampling.forward import ForwardModel
 

@@ -22,8 +22,8 @@ from coordnet.encodings.encoders import (
     Square,
     Triangle,
 )
+from coordnet.encodings.encoding import duplicate
 from coordnet.encodings.kinds import ENCODERS
-from coordnet.linalg.modules import duplicate
 from coordnet.sampling.axes import Axis
 
 X = torch.rand(9, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

@@ -12,7 +12,7 @@ import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian, Triangle
 from coordnet.linalg import machine as buffers
-from coordnet.plans import capture
+from coordnet.linalg import recording
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
 
@@ -291,7 +291,7 @@ def test_a_graph_replays_on_what_it_is_given(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, lambda x: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorder)
     example = torch.ones(3)
-    graph = capture.CudaGraph(double, example)
+    graph = recording.CudaGraph(double, example)
     assert torch.equal(graph(torch.full((3,), 5.0)), torch.full((3,), 10.0))
     assert torch.equal(example, torch.ones(3))
     for other in (torch.ones(4), torch.ones(3, dtype=torch.float64)):

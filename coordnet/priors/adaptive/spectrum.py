@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.linalg.borders import zero_pad
+from coordnet.linalg.conjugate_gradients import StepRecorder
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import ChannelRotation, rotate
-from coordnet.linalg.recording import StepRecorder
 from coordnet.plans.hold_out import hidden_error
 from coordnet.plans.modes import Modes
 from coordnet.plans.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system

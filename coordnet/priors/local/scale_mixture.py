@@ -1,8 +1,9 @@
 """Mixtures of Gaussians whose classes are shapes times energies, for mosaics, noise and means over cells.
 
-A patch x of shape j and energy e has the distribution N(0, e S_j), and y = A x + noise of variance s² is known of it. A
-is one of few matrices: a mask is some rows of the identity. With the eigenvalues λ and eigenvectors U of A S_j Aᵀ, the covariance of y is
-U (eλ + s²) Uᵀ for all energies, so that one decomposition for each shape and matrix serves all patches:
+A patch x of shape j and energy e has the distribution N(0, e S_j), and y = A x + noise of variance s² is known of it,
+through one of few matrices A. A mask is some rows of the identity. With the eigenvalues λ and eigenvectors U of
+A S_j Aᵀ, the covariance of y is U (eλ + s²) Uᵀ for all energies, so that one decomposition for each shape and matrix
+serves all patches:
 
 - with z = Uᵀy, the evidence is -½ Σ z²/(eλ + s²) - ½ Σ log(eλ + s²) - n/2 log 2π;
 - the posterior has the mean e S_j Aᵀ U z/(eλ + s²), and variances likewise.

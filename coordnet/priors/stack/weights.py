@@ -1,12 +1,15 @@
 """The weights of a stack: least squares at hidden samples, not negative and of sum one."""
 
 import itertools
+import math
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
 
 RIDGE = 0.02  # pull of the weights to the best candidate, relative to its mean squared error
 FEW_HIDDEN = 10.0  # hidden samples at which that pull is as strong as the errors themselves
+Errors = Float[np.ndarray, " hidden"]
 
 
 def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndarray, " n"]:
@@ -42,4 +45,21 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndar
             w[some] = free + (1 - free.sum()) / ones.sum() * ones
             if (w >= 0).all() and objective(w) < least:
                 found, least = w, objective(w)
+    return found
+
+
+def at_all_nodes(errors: Mapping[int, Errors], keeps: Mapping[int, bool], variance: float, density: float) -> dict:
+    """Return errors whose mean squares and products are those at all nodes, up to a constant; two for each hidden one.
+
+    A share ``density`` of the nodes has samples with noise of a ``variance`` s². A candidate's squared error at hidden
+    samples is H = e² + s². One that ``keeps`` samples has the noise n at known nodes. Others are taken to weigh a
+    sample by κ = e²/H against what its neighbors say, as is best: their error is κ n + (1 - κ) e, whose square is κ s².
+    """
+    found = {}
+    for k, e in errors.items():
+        energy = float(np.square(e).mean())
+        kept = 1.0 if keeps[k] else max(energy - variance, 0.0) / energy
+        noise = math.sqrt(variance) * np.resize([1.0, -1.0], len(e))
+        known = kept * noise + math.sqrt(kept * (1 - kept) * variance / energy) * e
+        found[k] = np.concatenate([math.sqrt(2 * (1 - density)) * e, math.sqrt(2 * density) * known])
     return found
