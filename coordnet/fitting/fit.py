@@ -19,8 +19,7 @@ from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import as_prior
-from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.smoothness.parameters import POWER
+from coordnet.priors.smoothness import POWER, Smoothness
 from coordnet.sampling.samples import Samples
 
 

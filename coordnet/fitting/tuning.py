@@ -17,8 +17,7 @@ from coordnet.plans.hold_out import hidden_error, middle
 from coordnet.plans.measure import lattice_of, measure
 from coordnet.plans.modes import Modes
 from coordnet.plans.systems import penalized_system
-from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.smoothness.plan import SOLVER_TOLERANCE, modes_of
+from coordnet.priors.smoothness import SOLVER_TOLERANCE, Smoothness, modes_of
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Samples

@@ -9,7 +9,7 @@ from coordnet.fitting.choice import suited
 from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosine_matrix
 from coordnet.priors.base import Setting
-from coordnet.priors.smoothness.folded import FoldedPlan
+from coordnet.priors.smoothness import FoldedPlan
 from coordnet.sampling.grids import CellMeans
 from tests.helpers import kron, synthetic_photograph
 

@@ -14,8 +14,7 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import LONGEST_AXIS, Setting
 from coordnet.priors.local import Local
 from coordnet.priors.plates.prior import LARGEST_UNASKED
-from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.smoothness.prior import STRIDED
+from coordnet.priors.smoothness import STRIDED, Smoothness
 from coordnet.priors.stack import Stack
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample

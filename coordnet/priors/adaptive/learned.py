@@ -11,7 +11,7 @@ from coordnet import _checks
 from coordnet.plans.posterior import PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import System
 from coordnet.priors.adaptive.spectrum import Problem
-from coordnet.priors.smoothness.plan import IteratedPlan
+from coordnet.priors.smoothness import IteratedPlan
 
 
 class LearnedPlan(IteratedPlan):

@@ -26,8 +26,7 @@ from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.learned import LearnedPlan
 from coordnet.priors.adaptive.parameters import AdaptiveParameters
 from coordnet.priors.adaptive.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
-from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.smoothness.plan import modes_of
+from coordnet.priors.smoothness import Smoothness, modes_of
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry

@@ -1,23 +1,14 @@
-"""Fits of area samples on the lattice of pixels, of which each sample is the mean over a cell."""
+"""The modes of pixels that fit modes of means over cells with the least roughness, without iteration."""
 
 import copy
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet import _checks
-from coordnet.encodings import Encoding
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.operators import LinearOperator
-from coordnet.linalg.transforms import CosineBasis
-from coordnet.networks.fit_reports import LeastSquaresReport
-from coordnet.plans.modes import EncodingModes
-from coordnet.plans.plan import DirectPlan
-from coordnet.priors.smoothness.parameters import SmoothnessParameters
-from coordnet.sampling.samples import Geometry
 
 SMALLEST_DIVISOR = 1e-150  # lower bound of what roughness and sines divide by; its square is above zero
 
@@ -66,26 +57,6 @@ class Folding(LinearOperator):
             shape[axis] = length
             y = y.new_zeros(shape).index_add_(y.ndim + axis, index, y)
         return y
-
-
-class FoldedPlan(DirectPlan):
-    """Fit all means over the cells of a lattice of pixels, with a smoothness of the pixels, without iteration.
-
-    The pixels f = B z minimize Σ (S f - y)² + λ Σ ρ |z|² for the means S f, through the folded modes of ``Folding``. A
-    ``ValueError`` is raised if the encoding does not reach every lattice of pixels.
-    """
-
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
-        super().__init__(encoding, geometry, **options)
-        modes = EncodingModes(self.encoding, geometry.fine_axes, dtype=self.dtype, device=self.device)
-        if not modes.spans_grid:
-            expected = "one that reaches every pixel, such as Gaussians at the pixels (cn.AreaLattice(grid))"
-            raise _checks.wrong("encoding", expected, f"ranks {modes.ranks} of {modes.lattice}")
-        cells = tuple(n // m for n, m in zip(geometry.grid, geometry.shape, strict=True))
-        folding = Folding(cells, prior.roughness(modes), prior.strength)
-        onto = CosineBasis(geometry.shape, self.dtype, self.device)
-        report = LeastSquaresReport(method="folded modes, direct", ranks=list(modes.ranks))
-        self._prepare(modes.to_coefficients @ folding @ onto.T, report)
 
 
 def _fold(pixels: int, cells: int) -> tuple[Tensor, Float[Tensor, " n"]]:
