@@ -1,3 +1,3 @@
 """The adaptive prior: the variance of every mode is learned from the samples."""
 
-from coordnet.priors.adaptive.prior import Adaptive as Adaptive
+from coordnet.priors.adaptive.plan import Adaptive as Adaptive

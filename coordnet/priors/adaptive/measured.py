@@ -16,9 +16,7 @@ from coordnet.linalg.operators import rotate
 from coordnet.networks.fit_reports import AdaptiveReport
 from coordnet.plans.plan import CenteredValues, Fitted, solve_each
 from coordnet.plans.systems import MeasuredSystem, largest_gain
-from coordnet.priors.adaptive.learned import LearnedPlan
-from coordnet.priors.adaptive.parameters import AdaptiveParameters
-from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, Problem, decorrelate, growth, start_penalty
+from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, LearnedPlan, Problem, decorrelate, growth, start_penalty
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
@@ -117,7 +115,7 @@ class MeasuredPlan(LearnedPlan):
     perturbations" (2010), for the simulated values.
     """
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: AdaptiveParameters, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
         if math.prod(geometry.grid) == 1:
             raise _checks.wrong("grid", "more than one node for an adaptive prior", geometry.grid)
         super().__init__(encoding, geometry, prior, **options)

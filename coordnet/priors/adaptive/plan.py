@@ -1,31 +1,40 @@
-"""Closed-form fits with the adaptive prior: which spectrum to start from, and how many rounds to learn it."""
+"""The adaptive prior: which spectrum a fit starts from, and how many rounds it is learned from the samples."""
 
 import itertools
 import math
 import statistics
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.machine import is_tracked
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
-from coordnet.networks.fit_reports import AdaptiveReport, PowerLaw, WideHolesReport
+from coordnet.networks.fit_reports import AdaptiveReport, FitReport, WideHolesReport
 from coordnet.plans.gaps import are_wide, error_in_gaps
 from coordnet.plans.hold_out import HeldOut, middle
-from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, solve_each
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.plans.systems import System, penalized_system
-from coordnet.priors.adaptive.learned import LearnedPlan
-from coordnet.priors.adaptive.parameters import AdaptiveParameters
-from coordnet.priors.adaptive.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
+from coordnet.priors.adaptive.measured import MeasuredPlan
+from coordnet.priors.adaptive.spectrum import (
+    LearnedPlan,
+    Problem,
+    Spectrum,
+    Trail,
+    decorrelate,
+    power_law,
+    start_penalty,
+)
+from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.smoothness import Smoothness, modes_of
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
@@ -35,56 +44,84 @@ from coordnet.sampling.samples import Geometry
 # steep that a residual which is small for images leaves their solves unfinished.
 LEARNING_TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 5e-4})
 FINALISTS = 2  # starts that are followed beyond their first solve
-PATIENCE = 2  # rounds without an improvement by MIN_GAIN after which learning stops
-MIN_GAIN = 0.005  # relative fall of the hold-out error that counts as an improvement
 STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
 STRUCTURED_ROUNDS = 2
 COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside them
 COPY_STEPS = 60  # steps of conjugate gradients for each copy, from the solution without the first one
 COPY_SEED = 2**18  # added to the seed for each further copy
 CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
+# Power laws to start from unless others are given, by the number of axes.
+_SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))
+STARTS = ByAxes(
+    {
+        1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
+        2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
+        3: (*_SMOOTH, *(Smoothness(2.0, 0.01, (time, 1.0, 1.0)) for time in (0.3, 3.0))),
+        4: _SMOOTH,
+    }
+)
 
 
-@dataclass
-class Trail:
-    """The rounds that follow one start on some samples: solves, each with the spectrum learned from the one before."""
+@dataclass(frozen=True)
+class Adaptive(Prior):
+    """A Gaussian prior whose variance of every mode is learned from the samples themselves.
 
-    problem: Problem
-    start: Smoothness
-    penalty: Tensor  # noise variance over signal variance of every mode, for the next round
-    z: Tensor | None = None  # the solution of the last round
-    errors: list[float] = field(default_factory=list)  # the hold-out error after each round
-    penalties: list[Tensor] = field(default_factory=list)  # that each round took
-    best_z: Tensor | None = None  # the solution of the best round
+    The fit starts from a power law (a ``Smoothness``) and alternates between solving and re-estimating the variances.
+    Hidden samples decide which power law to start from and how many rounds to keep, possibly none. A ``ValueError`` is
+    raised if ``rounds`` is negative, or ``hold_out`` is not in [0, 1).
+    """
 
-    @property
-    def best(self) -> int:
-        """The round with the least hold-out error."""
-        return min(range(len(self.errors)), key=self.errors.__getitem__)
+    name: ClassVar[str] = "adaptive"
+    learns: ClassVar[bool] = True
+    starts: tuple[Smoothness, ...] = ()  # the power laws to choose from; those of ``STARTS`` if empty
+    rounds: int = 8  # the largest number of rounds
+    hold_out: float = 0.1  # the fraction of samples to hide; with 0 the first start and all rounds are taken
+    rotated: bool = True  # learn a spectrum for each eigenvector of the channels' covariance, not for each channel
+    seed: int = 0  # seed of the hidden samples
+    spectrum: Spectrum | None = None  # that of other samples of the signal, with which nothing is learned
 
-    @property
-    def is_improving(self) -> bool:
-        """Whether one of the last rounds was better than all before them."""
-        if len(self.errors) <= PATIENCE:
-            return True
-        return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
+    def __post_init__(self) -> None:
+        _checks.integer("rounds", self.rounds, 0)
+        object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
+        for start in self.starts:
+            if not hasattr(start, "penalty"):
+                raise _checks.wrong("starts", "a tuple of Smoothness", repr(start))
+        if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
+            raise _checks.wrong("hold_out", "a number of at least 0 and below 1", self.hold_out)
 
-    def advance(self, tolerance: float, steps: int = 500) -> Solution:
-        """Take one more round."""
-        problem = self.problem
-        if self.z is not None and self.penalties:
-            smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
-            self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
-        system = problem.system(self.penalty)
-        options = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
-        solution = system.solve(problem.values, start=self.z, **options)
-        self.z = solution.x
-        self.penalties.append(self.penalty)
-        return solution
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan for measurements, or for other samples."""
+        return (AdaptivePlan if geometry.operator is None else MeasuredPlan)(encoding, geometry, self, **options)
 
-    def record(self, units: float) -> PowerLaw:
-        """Return the start and the hold-out PSNR of each round, of a signal in some units."""
-        return replace(_power_law(self.start), hold_out_psnr=[decibels(e, 1 / units) for e in self.errors])
+    @classmethod
+    def candidates(cls, setting: Setting) -> "tuple[Adaptive, ...]":
+        """Return it for samples with gaps, scattered ones, measurements, and cells of pixels on long axes."""
+        geometry = setting.geometry
+        is_open = geometry.operator is not None or not geometry.is_whole_lattice
+        suits = is_open or (geometry.has_cells and setting.is_long)
+        return (cls(),) if suits and not setting.robust else ()
+
+    def settled(self, report: FitReport) -> "Adaptive":
+        """Return the prior with the start and the rounds of a fit, where hidden samples chose them."""
+        if not isinstance(report, AdaptiveReport) or not report.tried or report.start is None:
+            return self
+        law = report.start
+        anisotropy = tuple(law.anisotropy) if isinstance(law.anisotropy, list) else law.anisotropy
+        start = Smoothness(law.power, law.strength, anisotropy)
+        return replace(self, starts=(start,), rounds=report.rounds, hold_out=0.0)
+
+    def taught(self, fits: Sequence[Learned]) -> "Adaptive":
+        """Return the prior with the mean of the spectra that fits learned; itself if none of them learned one."""
+        found = [learned for _, learned in fits if "penalty" in learned]
+        return replace(self, spectrum=Spectrum.mean(found)) if found else self
+
+    def seeded(self, seed: int) -> "Adaptive":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, seed=seed)
+
+    def starts_in(self, dims: int) -> tuple[Smoothness, ...]:
+        """Return the power laws to start from, for a number of axes."""
+        return self.starts or STARTS[dims]
 
 
 class AdaptivePlan(LearnedPlan):
@@ -101,7 +138,7 @@ class AdaptivePlan(LearnedPlan):
 
     holds_out = True
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: AdaptiveParameters, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
         self.learning_tolerance = LEARNING_TOLERANCE[len(geometry.grid)]
         self.tolerance = min(self.learning_tolerance, self.tolerance)
@@ -154,7 +191,7 @@ class AdaptivePlan(LearnedPlan):
         fitted = self._fitted(last, solution, units, kept)
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
         tried = [trail.record(float(units)) for trail in trails]
-        report: Any = replace(fitted.report, start=_power_law(start), tried=tried)
+        report: Any = replace(fitted.report, start=power_law(start), tried=tried)
         if chosen is not None and held_out is not None and are_wide(self.measurement.weights[0] > 0):
             copies = [held_out, *self._copies(deciding, chosen, values, units)]
             report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies))
@@ -272,8 +309,3 @@ class AdaptivePlan(LearnedPlan):
         while len(best.errors) <= limit and best.is_improving:
             advance(best)
         return trails, best
-
-
-def _power_law(start: Smoothness) -> PowerLaw:
-    anisotropy = list(start.anisotropy) if isinstance(start.anisotropy, tuple) else start.anisotropy
-    return PowerLaw(power=start.power, strength=start.strength, anisotropy=anisotropy)

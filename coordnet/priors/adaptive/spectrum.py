@@ -1,19 +1,26 @@
-"""Learning the variance of every mode from the samples, by rounds of expectation-maximization."""
+"""Learning the variance of every mode from the samples, by rounds of expectation-maximization, and plans that do."""
 
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.linalg.borders import zero_pad
-from coordnet.linalg.conjugate_gradients import StepRecorder
+from coordnet.linalg.conjugate_gradients import Solution, StepRecorder
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import ChannelRotation, rotate
+from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import PowerLaw
 from coordnet.plans.hold_out import hidden_error
 from coordnet.plans.modes import Modes
+from coordnet.plans.posterior import PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
-from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness import IteratedPlan, Smoothness
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 
@@ -24,6 +31,8 @@ PENALTY_FLOOR = 1e-6  # lower bound of penalties and of smoothed ratios, which a
 # The least fraction of samples with both channels of a pair known from which their covariance is estimated directly.
 MIN_PAIRS = 1e-3
 COVARIANCE_PRIOR = Smoothness(1.5, 0.01)
+PATIENCE = 2  # rounds without an improvement by MIN_GAIN after which learning stops
+MIN_GAIN = 0.005  # relative fall of the hold-out error that counts as an improvement
 
 
 @dataclass(frozen=True)
@@ -142,3 +151,102 @@ def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:
     roughness = modes.roughness(anisotropy)
     count = max(2, int(DETERMINED * roughness.numel()))
     return roughness <= roughness.flatten().topk(min(count, roughness.numel()), largest=False).values.max()
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A penalty for every mode of rotated channels, as a fit under the adaptive prior learned it.
+
+    Attributes
+    ----------
+    penalty : (1, channels, *modes)
+        The variance of the noise over that of the signal.
+    rotation : (1, channels, channels)
+        The map from the rotated channels to the signal's own.
+    """
+
+    penalty: Float[Tensor, "1 channels *modes"]
+    rotation: Float[Tensor, "1 channels channels"]
+
+    @classmethod
+    def mean(cls, fits: Sequence[Mapping[str, Tensor]]) -> "Spectrum":
+        """Return the mean of the variances that fits learned, along the rotated channels of the first one."""
+        rotation, variance = fits[0]["rotation"], torch.zeros_like(fits[0]["penalty"])
+        for learned in fits:
+            shares = (rotation.mT @ learned["rotation"]).square()
+            variance += torch.einsum("sij,sj...->si...", shares, 1 / learned["penalty"].clamp(min=PENALTY_FLOOR))
+        return cls(len(fits) / variance, rotation)
+
+
+@dataclass
+class Trail:
+    """The rounds that follow one start on some samples: solves, each with the spectrum learned from the one before."""
+
+    problem: Problem
+    start: Smoothness
+    penalty: Tensor  # noise variance over signal variance of every mode, for the next round
+    z: Tensor | None = None  # the solution of the last round
+    errors: list[float] = field(default_factory=list)  # the hold-out error after each round
+    penalties: list[Tensor] = field(default_factory=list)  # that each round took
+    best_z: Tensor | None = None  # the solution of the best round
+
+    @property
+    def best(self) -> int:
+        """The round with the least hold-out error."""
+        return min(range(len(self.errors)), key=self.errors.__getitem__)
+
+    @property
+    def is_improving(self) -> bool:
+        """Whether one of the last rounds was better than all before them."""
+        if len(self.errors) <= PATIENCE:
+            return True
+        return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
+
+    def advance(self, tolerance: float, steps: int = 500) -> Solution:
+        """Take one more round."""
+        problem = self.problem
+        if self.z is not None and self.penalties:
+            smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
+            self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
+        system = problem.system(self.penalty)
+        options = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
+        solution = system.solve(problem.values, start=self.z, **options)
+        self.z = solution.x
+        self.penalties.append(self.penalty)
+        return solution
+
+    def record(self, units: float) -> PowerLaw:
+        """Return the start and the hold-out PSNR of each round, of a signal in some units."""
+        return replace(power_law(self.start), hold_out_psnr=[decibels(e, 1 / units) for e in self.errors])
+
+
+def power_law(start: Smoothness) -> PowerLaw:
+    """Return a power law as reports have it."""
+    anisotropy = list(start.anisotropy) if isinstance(start.anisotropy, tuple) else start.anisotropy
+    return PowerLaw(power=start.power, strength=start.strength, anisotropy=anisotropy)
+
+
+class LearnedPlan(IteratedPlan):
+    """A plan that learns the penalty of every mode from the samples."""
+
+    has_gradient = True
+
+    @abstractmethod
+    def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
+        """Return centered samples in uncorrelated channels."""
+
+    @abstractmethod
+    def system(self, problem: Problem, penalty: Tensor) -> System:
+        """Return the linear system of a problem for the penalty of every mode."""
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return the posterior with the spectrum that a fit learned; ``ValueError`` if it learned none."""
+        if "penalty" not in learned:
+            expected = "a fit that learned a spectrum, to draw from it"
+            raise _checks.wrong("prior", expected, "none, as for strided lattices")
+        problem = self.problem(torch.where(self.measurement.weights > 0, values, 0.0))
+        system = self.system(problem, learned["penalty"].to(values))
+        in_modes = problem.joint or problem.constrained or problem.measurement.is_general
+        options: dict[str, Any] = {"tolerance": self.solver.tolerance or draw_tolerance(in_modes)}
+        options |= {"steps": self.solver.steps, "rotation": problem.rotation, "has_noise": not problem.constrained}
+        return PerturbedPosterior(system, problem.values, **options)
