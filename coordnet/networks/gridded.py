@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
@@ -50,7 +51,8 @@ class Gridded:
             angle in degrees. By default there are values everywhere; those
             beyond the outermost nodes of the fit, about five points' distances away, are constant.
         std : bool
-            Whether the standard deviation of the errors is returned in the place of the values.
+            Whether the standard deviation of the errors is returned in the place of the values, NaN where a given drift
+            is unknown.
         drift : array, function, ``xarray.DataArray``, or several of them by their names
             The drift at the nodes, where the fit has one: an array of the grid's shape, a function of the coordinates
             in the order of the axes, or an array with coordinates, which is interpolated between its nodes.
@@ -65,10 +67,10 @@ class Gridded:
         """
         lattice, onto = self._onto(spacing, coordinates)
         axes = lattice.locate(*onto.values())
-        if std:
-            found = Blending("linear", lattice.axes).on_axes(self.std(), axes, [])  # type: ignore[attr-defined]
-        else:
-            found = self._with_drift(self.on_axes(axes), drift, tuple(map(len, onto.values())), onto)  # type: ignore[attr-defined]
+        found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
+        if drift is not None or not std:
+            moved = self._with_drift(found, drift, tuple(map(len, onto.values())), onto)  # type: ignore[attr-defined]
+            found = torch.where(moved.isnan(), torch.nan, found) if std else moved
         found = found.detach().cpu().numpy()
         if max_distance is not None:
             limit = _checks.positive("max_distance", max_distance)

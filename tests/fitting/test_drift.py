@@ -88,7 +88,9 @@ def test_grids_take_a_drift_as_a_function_an_array_or_one_with_coordinates(tmp_p
         np.testing.assert_allclose(fit.grid(0.1, drift=drift), grid, atol=1e-9)
     rounded = labelled.assign_coords(x=finer * (1 - 1e-7), y=finer + 1e-9)  # one row and one column lie beyond
     np.testing.assert_allclose(fit.grid(0.1, drift=rounded), grid, atol=1e-3)
-    assert np.isnan(fit.grid(0.1, drift=labelled[:, :-1]).isel(x=-1)).all()
+    holes = labelled.where(labelled.x < 0.95)
+    some, deviations = (fit.grid(0.1, drift=holes, std=std) for std in (False, True))
+    assert np.isnan(some.isel(x=-1)).all() and np.array_equal(some.isnull(), deviations.isnull())
     fit.save(tmp_path / "fit.safetensors")
     again = cn.Reconstruction.load(tmp_path / "fit.safetensors")
     np.testing.assert_array_equal(again.grid(0.1, drift=elevation), grid)
