@@ -23,6 +23,8 @@ from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
 WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
+# Names in an encoding of how values are packed into integers, whose range would not suit deviations.
+PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "valid_range")
 UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
 Signal = Float[np.ndarray, "*grid channels"]
@@ -87,8 +89,8 @@ def fill(
     Filled
         ``array`` has the name, dimensions, coordinates, attributes, encoding and type of the one that was given;
         integers and float16 become float64. ``std`` is the standard deviation of the errors, 0 where values are known
-        and NaN where they are missing still, None if it was not asked for. ``report`` is that of the fit, empty if
-        there was nothing to fill; for a Dask array it says how that is divided.
+        and NaN where they are missing still, None if it was not asked for; its encoding packs nothing into integers.
+        ``report`` is that of the fit, empty if there was nothing to fill; for a Dask array it says how that is divided.
 
     Raises
     ------
@@ -114,6 +116,7 @@ def fill(
         return Filled(values, None, report)
     std = labeled.labeled(made[..., channels:])
     std.attrs = {k: v for k, v in array.attrs.items() if k == "units"}
+    std.encoding = {k: v for k, v in std.encoding.items() if k not in PACKING} | {"_FillValue": np.nan}
     return Filled(values, std.rename(f"{array.name or 'filled'}_std"), report)
 
 

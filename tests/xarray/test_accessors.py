@@ -122,8 +122,15 @@ def test_longitudes_that_go_around_are_periodic():
         array.rename(lon="x").coordnet.fill(prior=prior, period={"x": 300.0})
 
 
-def test_deviations_are_a_second_variable():
-    made = field().coordnet.fill(prior=CHEAP, uncertainty=True)
+def test_deviations_are_a_second_variable(tmp_path):
+    """They are stored as they are, however the values are packed into integers."""
+    pytest.importorskip("netCDF4")
+    array = field()
+    array.encoding["add_offset"] = 400.0
+    made = array.coordnet.fill(prior=CHEAP, uncertainty=True)
+    made.to_netcdf(tmp_path / "a.nc")
+    with xarray.open_dataset(tmp_path / "a.nc") as read:
+        assert np.array_equal(read.sst_std, made.sst_std, equal_nan=True)
     known = field().notnull().values
     assert list(made.data_vars) == ["sst", "sst_std"] and made.sst_std.attrs == {"units": "degC"}
     std = made.sst_std.values
