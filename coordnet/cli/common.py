@@ -72,7 +72,8 @@ Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
 PRIOR_TEXTS = (
-    "local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+    "local, adaptive[:rounds=8], evolving (frames in time), plates[:order=4,cutoff=1], or "
+    "smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
 )
 Denoiser = Annotated[
     str | None,
