@@ -16,27 +16,32 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Many, Output, parse_bytes
 from coordnet.cli.large import budget, write_blocks
 from coordnet.comparison.stopwatch import once
+from coordnet.media.files import mismatch
 from coordnet.plans.hold_out import middle
 from coordnet.plots.cubes import filled_figure
 from coordnet.restore.blocks import check_chunks
 from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
-from coordnet.xarray.files import GEOTIFF, ZARR, kind_of, open_dataset, write_dataset
+from coordnet.xarray.files import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 
 READ_BYTES = 2**24  # bytes of a chunk in which a file without its own is read; some are in memory beside a block
-PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
 
 
 def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: Many, output: Output) -> None:
-    """Fill the variables of a file, write them to another one, and a figure and a record beside it."""
+    """Fill the variables of a file, write them to another one, and a figure and a record beside it.
+
+    Deviations of a GeoTIFF are written to another GeoTIFF.
+    """
     figure, record = (out.with_suffix(suffix) for suffix in (".png", ".json"))
-    _check(cube, [out, figure, record], force=output.force)
+    apart = [out.with_stem(f"{out.stem}_std")] if options["uncertainty"] and out.suffix.lower() in GEOTIFF else []
+    _check(cube, [out, *apart, figure, record], force=output.force)
     output = replace(report.reading(output, cube), settings=options | {"var": names})
     dims = PLANE if cube.suffix.lower() in GEOTIFF else None
     with open_dataset(cube) as dataset:
-        chosen = _chosen(dataset, names)
+        check_kind(dataset, out)
+        chosen = _chosen(dataset, names, cube)
         with specs.naming(f"{cube}, {', '.join(chosen)}"):
             needed = max(bytes_to_fill(dataset[name], dims, uncertainty=options["uncertainty"]) for name in chosen)
         asked = _asked([dataset[name] for name in chosen], needed, out, options, many, output) | {"dim": dims}
@@ -46,7 +51,7 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
             _write_blocks(made, out, cube, many, output)
             made = open_dataset(out)
         else:
-            write_dataset(made, out)
+            _write(made, [out, *apart])
         found = {name: _described(dataset[name], made[name], *reports[name]) for name in chosen}
         drawn = _figure(dataset, made, chosen[0], dims)
     drawn.savefig(figure, dpi=110)
@@ -54,7 +59,8 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
     said |= {"variables": found, "out": str(out), "seed": output.seed, "versions": report.versions()}
     record.write_text(json.dumps(said, indent=2, ensure_ascii=False, default=str) + "\n")
     lines = [f"{name}: {_words(part)}" for name, part in found.items()]
-    report.show(said, [*lines, f"written to {out}, with {figure.name} and {record.name}"], output)
+    beside = ", ".join(path.name for path in (*apart, figure))
+    report.show(said, [*lines, f"written to {out}, with {beside} and {record.name}"], output)
 
 
 def _asked(
@@ -73,7 +79,7 @@ def _asked(
     free = budget(memory)
     if needed <= free and many.workers == 1 and many.dask is None:
         return asked
-    if kind_of(out, "out") is not ZARR:
+    if kind_of(out) is not ZARR:
         expected = "a .zarr for what is filled in blocks, by workers or for want of memory"
         raise _checks.wrong("out", expected, f"{out.name}, for about {needed / 2**30:.1f} GiB")
     for array in arrays:
@@ -110,6 +116,12 @@ def _filled(
     return made, reports
 
 
+def _write(made: xarray.Dataset, files: list[Path]) -> None:
+    """Write a dataset to a file, or each of its variables to one of several."""
+    for path, name in zip(files, made.data_vars, strict=False):
+        write_dataset(made if len(files) == 1 else made[[name]], path)
+
+
 def _write_blocks(made: xarray.Dataset, out: Path, cube: Path, many: Many, output: Output) -> None:
     """Write a dataset of Dask arrays into a Zarr store, block by block, from where an interrupted run stopped.
 
@@ -129,20 +141,20 @@ def _check(cube: Path, outputs: list[Path], *, force: bool) -> None:
             raise _checks.wrong("out", "another file than the input", str(path))
         if path.exists() and not force:
             raise _checks.wrong("out", "a new file", f"{path}, which exists (--force replaces)")
-    kind_of(outputs[0], "out")
+    kind_of(outputs[0])
     if not outputs[0].absolute().parent.is_dir():
         raise _checks.wrong("out", "a file in a folder that exists", str(outputs[0]))
 
 
-def _chosen(dataset: xarray.Dataset, names: list[str]) -> list[str]:
-    """Return the variables to fill: those that are named, or all with missing values."""
+def _chosen(dataset: xarray.Dataset, names: list[str], cube: Path) -> list[str]:
+    """Return the variables of a file to fill: those that are named, or all with missing values."""
     for name in names:
         _checks.choice("var", name, [str(key) for key in dataset.data_vars])
     named = names or [str(key) for key, array in dataset.data_vars.items() if array.dtype.kind == "f" and array.ndim]
     found = [name for name in named if _lacks(dataset[name])]
     if not found or (names and found != names):
         whole = [name for name in named if name not in found]
-        raise _checks.wrong("cube", "a variable with missing values", ", ".join(whole) or "none of numbers")
+        raise mismatch(cube, "a variable with missing values", ", ".join(whole) or "none of numbers")
     return found
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import xarray
 
-from coordnet import _checks
+from coordnet.media.files import mismatch
 
 NETCDF, ZARR, GEOTIFF = (".nc", ".nc4", ".netcdf"), (".zarr",), (".tif", ".tiff")
 PACKAGES = {NETCDF: ("xarray", "netCDF4"), ZARR: ("zarr", "zarr"), GEOTIFF: ("geo", "rioxarray")}  # the extra for each
+PLANE = ("y", "x")  # dimensions of a GeoTIFF's signal; its bands are channels
 SUFFIXES = (*NETCDF, *ZARR, *GEOTIFF)
 
 
@@ -22,12 +23,12 @@ def open_dataset(path: Path) -> xarray.Dataset:
     """Open a file of labeled arrays, of which nothing is read yet.
 
     The variables of a GeoTIFF have the dimensions band, y and x, and its georeference beside them. An array of Zarr
-    alone, without labels, is a variable named after the file. A ``ValueError`` is
+    alone, without labels, is a variable named after the file. A ``MediaError`` is
     raised if the file is missing, of another kind or damaged, or a package is missing that reads it.
     """
     kind = kind_of(path)
     if not path.exists():
-        raise _checks.wrong("cube", "a file of labeled arrays", f"none at {path}")
+        raise mismatch(path, "a file of labeled arrays", "none")
     try:
         if kind is ZARR:
             return _open_zarr(path)
@@ -37,7 +38,7 @@ def open_dataset(path: Path) -> xarray.Dataset:
         return xarray.open_dataset(path)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise _checks.wrong("cube", f"{path}, a file of labeled arrays", f"an error ({reason})") from None
+        raise mismatch(path, "a file of labeled arrays", f"an error ({reason})") from None
 
 
 def _open_zarr(path: Path) -> xarray.Dataset:
@@ -53,11 +54,10 @@ def _open_zarr(path: Path) -> xarray.Dataset:
 def write_dataset(dataset: xarray.Dataset, path: Path) -> None:
     """Write a dataset to a file of the kind that its name says, in the place of an earlier one.
 
-    A GeoTIFF has one variable. The file appears when it is whole. A ``ValueError`` is raised if it cannot be written.
+    ``check_kind`` says what a GeoTIFF holds. The file appears when it is whole. A ``MediaError`` is raised if it cannot
+    be written.
     """
-    kind = kind_of(path, "out")
-    if kind is GEOTIFF and len(dataset.data_vars) != 1:
-        raise _checks.wrong("out", "a .nc or .zarr for several variables", path.name)
+    kind = kind_of(path)
     folder = tempfile.mkdtemp(prefix=".coordnet-", dir=path.absolute().parent)
     made = Path(folder) / path.name
     try:
@@ -75,22 +75,29 @@ def write_dataset(dataset: xarray.Dataset, path: Path) -> None:
         if path.is_dir():
             shutil.rmtree(path)
         os.replace(made, path)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).replace(folder, str(path.parent)).split())
-        raise _checks.wrong("out", f"{path}, a file that can be written", f"an error ({reason})") from None
+        raise mismatch(path, "a file that can be written", f"an error ({reason})") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def kind_of(path: Path, argument: str = "cube") -> tuple[str, ...]:
+def check_kind(dataset: xarray.Dataset, path: Path) -> None:
+    """Refuse a GeoTIFF, with a ``MediaError``, for a dataset that is not one variable along y and x, and bands."""
+    if kind_of(path) is GEOTIFF:
+        found = [f"{name} along {', '.join(map(str, a.dims))}" for name, a in dataset.data_vars.items()]
+        if len(found) != 1 or next(iter(dataset.data_vars.values())).dims[-2:] != PLANE or len(dataset.sizes) > 3:
+            raise mismatch(path, "a .nc or .zarr for all but one variable along y, x and bands", "; ".join(found))
+
+
+def kind_of(path: Path) -> tuple[str, ...]:
     """Return the suffixes of the kind of file that a name says, ``NETCDF``, ``ZARR`` or ``GEOTIFF``.
 
-    A ``ValueError`` is raised if there is no such kind, or the package that reads it is missing.
+    A ``MediaError`` is raised if there is no such kind, or the package that reads it is missing.
     """
     for suffixes, (extra, package) in PACKAGES.items():
         if path.suffix.lower() in suffixes:
             if importlib.util.find_spec(package) is None:
-                expected = f'the package {package} for {path.suffix} (pip install "coordnet[{extra}]")'
-                raise _checks.wrong(argument, expected, "none")
+                raise mismatch(path, f'the package {package} for it (pip install "coordnet[{extra}]")', "none")
             return suffixes
-    raise _checks.wrong(argument, f"a file whose name ends in {', '.join(SUFFIXES)}", str(path))
+    raise mismatch(path, f"a name that ends in {', '.join(SUFFIXES)}", path.suffix or "none of them")

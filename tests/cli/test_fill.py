@@ -77,13 +77,16 @@ def test_a_georeference_is_kept(cube, run, coarse):
     with xarray.open_dataset("cube.nc") as given:
         bands = given.sst[:2].rename(time="band", lat="y", lon="x").assign_coords(band=[1, 2]).drop_encoding()
         bands.rio.write_crs("EPSG:4326").rio.write_nodata(-99).rio.to_raster("map.tif")
-    status, out, err = run("fill", "map.tif", "--out", "filled.tif", "--prior", "adaptive")
-    assert status == 0, err
+    status, out, err = run("fill", "map.tif", "--out", "filled.tif", "--prior", "adaptive:rounds=1", "--uncertainty")
+    assert status == 0 and "with filled_std.tif, filled.png and" in out, err
     import rioxarray
 
-    with rioxarray.open_rasterio("filled.tif", masked=True) as made, rioxarray.open_rasterio("map.tif") as given:
-        assert made.rio.crs == given.rio.crs and made.rio.transform() == given.rio.transform()
-        assert made.shape == (2, 14, 16) and np.isfinite(made).all()
+    given, made, std = (rioxarray.open_rasterio(f, masked=True) for f in ("map.tif", "filled.tif", "filled_std.tif"))
+    for raster in (made, std):
+        assert raster.rio.crs == given.rio.crs and raster.rio.transform() == given.rio.transform()
+        assert raster.shape == (2, 14, 16) and np.isfinite(raster).all()
+    assert np.array_equal(made.where(given.notnull()), given, equal_nan=True)
+    assert np.array_equal(std == 0, given.notnull())
 
 
 def test_a_lost_worker_is_told_and_the_same_command_goes_on(cube, run, forked, coarse, monkeypatch, tmp_path):
@@ -151,14 +154,15 @@ def test_a_file_without_chunks_is_read_in_chunks(cube, run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("fill", "none.nc", "--out", "a.nc"), "`cube`: expected a file of labeled arrays, received none at none.nc"),
-        (("fill", "cube.nc", "--out", "a.txt"), "--out: expected a file whose name ends in .nc"),
+        (("fill", "none.nc", "--out", "a.nc"), "none.nc: expected a file of labeled arrays, found none"),
+        (("fill", "cube.nc", "--out", "a.txt"), "a.txt: expected a name that ends in .nc"),
         (("fill", "cube.nc", "--out", "cube.nc"), "--out: expected another file than the input"),
+        (("fill", "cube.nc", "--out", "a.tif"), "a.tif: expected a .nc or .zarr for all but one variable along y, x"),
         (("fill", "cube.nc", "--out", "no/a.nc"), "--out: expected a file in a folder that exists"),
         (("fill", "cube.nc", "--out", "a.nc", "--var", "depth"), "--var: expected one of"),
         (
             ("fill", "cube.nc", "--out", "a.nc", "--var", "flag"),
-            "`cube`: expected a variable with missing values, received flag",
+            "cube.nc: expected a variable with missing values, found flag",
         ),
         (("fill", "cube.nc", "--out", "a.nc", "--max-gap", "soon"), "expected a duration such as '5D'"),
         (("fill", "cube.nc", "--out", "a.nc", "--prior", "none"), "--prior: expected auto or the name of a prior"),
@@ -168,7 +172,7 @@ def test_a_file_without_chunks_is_read_in_chunks(cube, run, monkeypatch):
         ),
         (("fill", "cube.nc", "--out", "a.zarr", "--memory", "1kB"), "`memory`: expected at least"),
         (("fill", "empty.nc", "--out", "a.zarr", "--workers", "2"), "expected a value that is not NaN"),
-        (("fill", "broken.nc", "--out", "a.nc"), "broken.nc, a file of labeled arrays, received an error"),
+        (("fill", "broken.nc", "--out", "a.nc"), "broken.nc: expected a file of labeled arrays, found an error"),
     ],
 )
 def test_wrong_input_is_refused_and_nothing_is_written(arguments, said, cube, run, tmp_path):
