@@ -82,7 +82,7 @@ class ForwardModel:
         is None if ``share`` is 0 or too few samples are known to hide any.
         """
         known = (self.weights > 0).any(0, keepdim=True)
-        under = hide_under_gaps(known[0], generator) if self._has_moving_areas else None
+        under = hide_under_gaps(known[0], generator) if self.has_moving_areas else None
         if under is not None:
             hidden = under.unsqueeze(0)
         elif self._has_holes:
@@ -100,7 +100,7 @@ class ForwardModel:
     @property
     def hides_in_shape(self) -> bool:
         """Whether samples that ``hide`` hides have the shape of what is unknown."""
-        return self._has_moving_areas or self._has_holes
+        return self.has_moving_areas or self._has_holes
 
     @property
     def _moving(self) -> Bool[Tensor, "channels frames *space"] | None:
@@ -109,7 +109,8 @@ class ForwardModel:
         return known if self.is_mask and known.ndim > 3 and bool(moving_gaps(known).any()) else None
 
     @property
-    def _has_moving_areas(self) -> bool:
+    def has_moving_areas(self) -> bool:
+        """Whether the first axis is time, and areas are unknown in some of its frames and known in others."""
         return self._moving is not None and are_areas(self._moving)
 
     @property

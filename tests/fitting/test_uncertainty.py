@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import cKDTree
 
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.uncertainty.conformal import POWER, Calibration, conformal_quantile
-from coordnet.fitting.uncertainty.folds import FOLDS, Folded, HiddenErrors, SampleTable
+from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, HiddenErrors, SampleTable
 from coordnet.fitting.uncertainty.scale import LocalScale, power_of_distance
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
@@ -175,7 +176,10 @@ def test_errors_that_are_alike_inside_of_gaps_are_covered():
 
 
 def test_folds_of_clouds_are_those_of_other_frames():
-    """Most of the field is hidden, so that unknown neighbors alone do not tell clouds from random points."""
+    """Most of the field is hidden, so that unknown neighbors alone do not tell clouds from random points.
+
+    Samples of other frames are farther than those of the same one, in the distances that errors grow with.
+    """
     rows, columns = np.ogrid[:20, :24]
     known = np.stack([np.hypot(rows - 10 - 3 * np.sin(k), columns - 4 - 3 * k) < 7 for k in range(6)])
     signal = torch.from_numpy(np.random.default_rng(0).random((6, 20, 24, 1)))
@@ -184,6 +188,9 @@ def test_folds_of_clouds_are_those_of_other_frames():
     for fold in table.folds():
         for frame, seen in zip(fold.reshape(known.shape), known, strict=True):
             assert not frame.any() or any(np.array_equal(frame, cloud & seen) for cloud in clouds)
+    places, apart = np.indices(known.shape).reshape(3, -1).T, [FRAME_DISTANCE, 1, 1]
+    expected = cKDTree(places[known.ravel()] * apart).query(places * apart)[0]
+    np.testing.assert_allclose(table.folded(lambda some: cn.fit(some, prior=PRIOR)).distance[:, 0], expected)
 
 
 def test_the_errors_in_folds_are_those_of_refits():
