@@ -1,23 +1,32 @@
-"""Attempts at one signal, by methods and by SciPy's interpolations: each is timed and scored, failures included."""
+"""Methods to compare on one signal, and attempts by them and SciPy: each is timed and scored, failures included."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet import _checks
 from coordnet.comparison.stopwatch import finite, once, timed, tried
-from coordnet.fitting.effort import warn_if_long
-from coordnet.fitting.methods import Method
+from coordnet.encodings import FourierEncoding
+from coordnet.encodings.encoders import BSpline, Gaussian, Triangle
+from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder
+from coordnet.fitting.gradient import warn_if_long
+from coordnet.fitting.methods import SOLVERS, EncoderChoice, Method, head_label
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scores import Scoring
+from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.base import Prior
+from coordnet.priors.smoothness import POWER, Smoothness
 from coordnet.sampling.samples import Samples
 
+COMPARED: tuple[Family, ...] = (Gaussian, Triangle, BSpline)  # the encoders of a comparison that names none
 WARM = {"repeats": 1, "budget": 1.0}  # work of less than a second is done twice, and the second time counts
 
 
@@ -113,3 +122,60 @@ def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
     if estimate is None:
         raise ValueError("SciPy does not reach so many points in so many dimensions")
     return {"estimate": finite(estimate), "seconds": {"fit": seconds, "render": None}}
+
+
+def combinations(
+    samples: Samples,
+    encoders: Sequence[EncoderChoice] = (),
+    heads: Sequence[Head] = (),
+    solvers: Sequence[str] = (),
+    priors: Sequence[Prior] = (),
+    *,
+    progress: bool = False,
+) -> tuple[list[Method], dict[str, str]]:
+    """Every encoder with every head and solver, without those that do not go together.
+
+    A linear head takes the complex encoding, or the encoder itself where that is of several axes jointly; other heads
+    take the simple encoding. A closed form needs a linear head on a complex encoding; ``fourier`` has nothing but a
+    closed form. Closed forms take the prior that suits the samples and the encoder; where a prior learns from the
+    samples, the Fourier encoding is fitted too, with it and the simpler priors that suit. Further ``priors`` are
+    fitted with the encoders that suit them.
+
+    Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
+    are the methods, each once, and by the label of every combination that was left out the reason. With ``progress``,
+    the seconds are shown that the choice of the priors takes.
+    """
+    for solver in solvers:
+        _checks.choice("solver", solver, SOLVERS)
+    prior, plain = choose_prior(samples), choose_prior(samples, fourier=False)
+    usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
+    compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
+    methods: list[Method] = []
+    left_out: dict[str, str] = {}
+    for encoder, head in product(encoders or compared, heads or [Linear()]):
+        possible = _possible(encoder, head)
+        for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
+            if solver in possible:
+                suited = prior if encoder.is_fourier else plain
+                assumed = suited if solver == "closed-form" else None
+                methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
+            else:
+                reason = "a closed form needs a linear head and an encoder of one axis"
+                if encoder.is_fourier:
+                    reason = "fourier is fitted in closed form, with a linear head"
+                left_out[f"{encoder.label} · {head_label(head)} · {solver}"] = reason
+    learned = [p for p in (prior, plain) if p is not None and p.learns]
+    if plain is not None and plain.learns:
+        learned.append(Smoothness(POWER[len(samples.grid)]))
+    methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in learned]
+    methods += [Method(EncoderChoice(default_encoder(samples.geometry, p)), prior=p) for p in priors]
+    return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
+
+
+def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
+    """The solvers that an encoder and a head allow, each with the kind of encoding."""
+    if encoder.is_fourier:
+        return {} if head.widths else {"closed-form": "complex"}
+    if head.widths or encoder.is_joint:
+        return {"gradient": "simple"}
+    return {"closed-form": "complex", "gradient": "complex"}

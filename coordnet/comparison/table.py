@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.comparison.attempts import Attempt, attempted
-from coordnet.fitting.fit import combinations
+from coordnet.comparison.attempts import Attempt, attempted, combinations
 from coordnet.fitting.methods import EncoderChoice, head_label
 from coordnet.linalg.machine import as_generator
 from coordnet.metrics.scores import Scoring

@@ -1,5 +1,10 @@
-"""The choice of a prior for some samples: the one that suits them, or a stack of all that do."""
+"""The choice of a prior for some samples, the one that suits or a stack of all that do, and of an encoder for it."""
 
+from typing import Literal
+
+from coordnet.encodings import FourierEncoding
+from coordnet.encodings.encoders import Encoder, Gaussian, JointEncoder
+from coordnet.networks.heads import Head
 from coordnet.plans.nugget import nugget
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
@@ -8,9 +13,12 @@ from coordnet.priors.local.mosaics import is_mosaic
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.stack import Stack
-from coordnet.sampling.samples import Samples
+from coordnet.sampling.samples import Geometry, Samples
 
 LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
+Solver = Literal["closed-form", "gradient"]
+Kind = Literal["complex", "simple"]
+Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 
 
 def suited(setting: Setting) -> Prior | None:
@@ -57,3 +65,22 @@ def choose_prior(
 def weighed(prior: Prior, samples: Samples) -> Prior:
     """Return the prior of a fit that names one: with those that suit the samples, if it is to be weighed among them."""
     return prior.among(suited(Setting(samples.geometry, samples.channels, samples.values.device)), samples.geometry)
+
+
+def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "closed-form") -> Family:
+    """The encoder that suits a prior: Gaussians, or Fourier's where a closed form needs its fast transforms.
+
+    Fourier's is for priors that learn from the samples, for axes that are too long for a matrix, for smooth rows that
+    skip samples, and for priors at unequal coordinates, by blending.
+    """
+    smooth_row = len(geometry.grid) == 1 and geometry.is_strided and prior is not None
+    if geometry.blending in ("similarity", "printed"):  # these blend along encoders of the axes
+        return Gaussian
+    blends = not geometry.is_even and prior is not None
+    fourier = blends or (prior is not None and prior.learns) or Setting(geometry).is_long or smooth_row
+    return FourierEncoding if fourier and solver == "closed-form" else Gaussian
+
+
+def default_encoding(head: Head, family: Family | None = None) -> Kind:
+    """The complex encoding for a linear head, unless the encoder is of several axes jointly; the simple one else."""
+    return "simple" if head.widths or getattr(family, "joint", False) else "complex"

@@ -12,15 +12,13 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.choice import choose_prior, suited
-from coordnet.fitting.uncertainty.draws import deviations
-from coordnet.fitting.uncertainty.recipe import Recipe
+from coordnet.fitting.uncertainty.recipe import Recipe, deviations
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import Plan, follows_scales
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Prior, Setting, as_prior
 from coordnet.priors.least_squares import HELD, LeastSquares
-from coordnet.priors.registry import as_prior
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.samples import Geometry, Samples

@@ -1,26 +1,32 @@
-"""The choice of a method for some samples: what is not given follows from ``fitting.defaults``."""
+"""The choice of a method for some samples: what is not given follows from ``fitting.choice``."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import replace
-from itertools import product
 from typing import Any, Literal, cast
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import FourierEncoding
-from coordnet.encodings.encoders import Encoder
-from coordnet.fitting.choice import choose_prior, weighed
-from coordnet.fitting.defaults import COMPARED, Family, Kind, Solver, default_encoder, default_encoding
+from coordnet.encodings.encoders import Encoder, UnevenSpline
+from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder, default_encoding, weighed
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
-from coordnet.fitting.splines import splines_instead
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
+from coordnet.linalg.waiting import stage
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.base import Prior
-from coordnet.priors.registry import as_prior
-from coordnet.priors.smoothness import POWER, Smoothness
+from coordnet.plans.hold_out import middle
+from coordnet.priors.base import Prior, as_prior
+from coordnet.priors.plates import ThinPlate
+from coordnet.priors.spline import LONGEST, SPLINE_DEGREES
+from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
+
+SPLINE_GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which splines replace another fit
+STENCIL = (3 / 256, 0.0, -25 / 256, 0.0, 150 / 256, 0.0, 150 / 256, 0.0, -25 / 256, 0.0, 3 / 256)
+ROUGHEST = 0.005  # standard deviations by which a smooth signal differs from polynomials; 8-bit pictures are above
+DECIDING = 2**12  # values of the middle of a lattice that decide
 
 
 def fit(
@@ -166,58 +172,77 @@ def tuned(
     return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), found
 
 
-def combinations(
-    samples: Samples,
-    encoders: Sequence[EncoderChoice] = (),
-    heads: Sequence[Head] = (),
-    solvers: Sequence[str] = (),
-    priors: Sequence[Prior] = (),
-    *,
-    progress: bool = False,
-) -> tuple[list[Method], dict[str, str]]:
-    """Every encoder with every head and solver, without those that do not go together.
+def splines_instead(samples: Samples, *, progress: bool = False) -> Method | None:
+    """Return splines through all values of a whole lattice if they suit samples better than the suited prior.
 
-    A linear head takes the complex encoding, or the encoder itself where that is of several axes jointly; other heads
-    take the simple encoding. A closed form needs a linear head on a complex encoding; ``fourier`` has nothing but a
-    closed form. Closed forms take the prior that suits the samples and the encoder; where a prior learns from the
-    samples, the Fourier encoding is fitted too, with it and the simpler priors that suit. Further ``priors`` are
-    fitted with the encoders that suit them.
-
-    Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
-    are the methods, each once, and by the label of every combination that was left out the reason. With ``progress``,
-    the seconds are shown that the choice of the priors takes.
+    Both are fitted at every second coordinate of each axis and at the last. Splines are returned if their squared error
+    at the others is lower by 6 dB; a smaller gain may be the noise in the others, which splines do not smooth. Nodes at
+    equal distances, which the prior has, are too few where the largest distance of coordinates is many times the
+    smallest. On lattices of equal distances, the middle decides, and nothing is fitted unless the signal is smooth
+    (``is_smooth``): there the derivatives of splines are right up to the borders, and photographs are left as they are.
     """
-    for solver in solvers:
-        _checks.choice("solver", solver, SOLVERS)
-    prior, plain = choose_prior(samples), choose_prior(samples, fourier=False)
-    usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
-    compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
-    methods: list[Method] = []
-    left_out: dict[str, str] = {}
-    for encoder, head in product(encoders or compared, heads or [Linear()]):
-        possible = _possible(encoder, head)
-        for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
-            if solver in possible:
-                suited = prior if encoder.is_fourier else plain
-                assumed = suited if solver == "closed-form" else None
-                methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
-            else:
-                reason = "a closed form needs a linear head and an encoder of one axis"
-                if encoder.is_fourier:
-                    reason = "fourier is fitted in closed form, with a linear head"
-                left_out[f"{encoder.label} · {head_label(head)} · {solver}"] = reason
-    learned = [p for p in (prior, plain) if p is not None and p.learns]
-    if plain is not None and plain.learns:
-        learned.append(Smoothness(POWER[len(samples.grid)]))
-    methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in learned]
-    methods += [Method(EncoderChoice(default_encoder(samples.geometry, p)), prior=p) for p in priors]
-    return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
+    geometry, samples = samples.geometry, samples.detached()
+    if geometry.filled_axes is None or geometry.shape != geometry.grid or max(samples.grid) > LONGEST:
+        return None
+    if geometry.is_even:
+        part = _middle(samples)
+        if not (is_smooth(part.values) and is_smooth(samples.values)):
+            return None
+        samples = part
+    with stage("choosing between splines", shown=progress):
+        return _splines(samples)
 
 
-def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
-    """The solvers that an encoder and a head allow, each with the kind of encoding."""
-    if encoder.is_fourier:
-        return {} if head.widths else {"closed-form": "complex"}
-    if head.widths or encoder.is_joint:
-        return {"gradient": "simple"}
-    return {"closed-form": "complex", "gradient": "complex"}
+def is_smooth(values: Float[Tensor, "*lattice channels"]) -> bool:
+    """Whether a signal is the polynomial of degree 5 through six neighbors at distances of ±1, ±3 and ±5, everywhere.
+
+    The largest difference from it along any axis must be below ``ROUGHEST`` standard deviations; rounding to 8 bits is
+    above. Axes of fewer than eleven values are not looked at, and a signal without longer ones is not smooth.
+    """
+    limit = ROUGHEST * float(values.flatten(0, -2).std(0, correction=0).max())
+    long = [axis for axis in range(values.ndim - 1) if values.shape[axis] >= len(STENCIL)]
+    return bool(long) and all(_largest_difference(values, axis) < limit for axis in long)
+
+
+def _largest_difference(values: Tensor, axis: int) -> float:
+    count = values.shape[axis] - len(STENCIL) + 1
+    difference = values.narrow(axis, len(STENCIL) // 2, count).clone()
+    for start, weight in enumerate(STENCIL):
+        if weight:
+            difference.sub_(values.narrow(axis, start, count), alpha=weight)
+    return float(difference.abs().max())
+
+
+def _middle(samples: Samples) -> Samples:
+    """Return the middle of an even lattice, with an odd length along each axis of three values or more."""
+    values = samples.values[middle(samples.grid, DECIDING)]
+    values = values[tuple(slice(n if n < 3 else n - (n + 1) % 2) for n in values.shape[:-1])]
+    return Samples(RectilinearLattice(*(range(n) for n in values.shape[:-1])), values)
+
+
+def _splines(samples: Samples) -> Method | None:
+    """Return splines of the degree with the least error, if that is 6 dB below that of the suited prior."""
+    coordinates = samples.geometry.coordinates or ()
+    kept = [sorted({*range(0, n, 2), n - 1}) for n in samples.grid]
+    if math.prod(map(len, kept)) == math.prod(samples.grid):
+        return None
+    part = RectilinearLattice(*(x[k] for x, k in zip(coordinates, kept, strict=True)))
+    inner = torch.meshgrid(*map(torch.tensor, kept), indexing="ij")
+    shown, hidden = Samples(part, samples.values[inner]), torch.ones(samples.grid, dtype=torch.bool)
+    hidden[inner] = False
+
+    def error(method: Method) -> float:
+        between = method.fit(shown).at(*coordinates)
+        return float((between - samples.values)[hidden].square().mean())
+
+    errors = {degree: error(Method(EncoderChoice(UnevenSpline, {"degree": degree}))) for degree in SPLINE_DEGREES}
+    best = min(errors, key=errors.__getitem__)
+    if errors[best] * SPLINE_GAIN >= error(_on_nodes(shown)):
+        return None
+    return Method(EncoderChoice(UnevenSpline, {"degree": best}))
+
+
+def _on_nodes(samples: Samples) -> Method:
+    """Return the method on equal distances: its plates alone at unequal ones, which tell 6 dB as well as a stack."""
+    prior = choose_prior(samples) if samples.geometry.is_even else ThinPlate()
+    return Method(EncoderChoice(default_encoder(samples.geometry, prior)), prior=prior)

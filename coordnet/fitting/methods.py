@@ -8,10 +8,9 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
+from coordnet.fitting.choice import Family, Kind, Solver
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.defaults import Family, Kind, Solver
-from coordnet.fitting.effort import default_epochs, training_seconds, warn_if_long
-from coordnet.fitting.gradient import Callback, fit_gradient
+from coordnet.fitting.gradient import Callback, default_epochs, fit_gradient, training_seconds, warn_if_long
 from coordnet.networks.heads import Head, Linear, head_label, labelled
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction

@@ -17,6 +17,7 @@ from coordnet.sampling.samples import Geometry
 
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
+REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
 
@@ -157,6 +158,13 @@ class Prior(ABC):
     def _text(self, *names: str) -> str:
         values = {name: getattr(self, name) for name in names}
         return labelled(self.name, {name: value for name, value in values.items() if _is_plain(value)})
+
+
+def as_prior(prior: Any, expected: str = "'auto', None, or a prior such as cn.Smoothness()") -> Prior:
+    """Return a prior as it is; a ``ValueError`` that says what is ``expected`` is raised for anything else."""
+    if not isinstance(prior, Prior):
+        raise _checks.wrong("prior", expected, repr(prior))
+    return prior
 
 
 def _default(parameter: Any) -> Any:

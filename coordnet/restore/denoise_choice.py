@@ -14,10 +14,10 @@ from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import REQUIRED, Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
-from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
+from coordnet.priors.registry import PRIORS
 from coordnet.restore.cleaners import CLEANERS, TRIED, Noise, Signal, cleaned, noisier
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise

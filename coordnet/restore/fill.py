@@ -13,8 +13,7 @@ from coordnet import _checks
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.base import Prior
-from coordnet.priors.registry import REQUIRED, as_prior
+from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit, is_divided
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import fit_large

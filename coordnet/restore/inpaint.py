@@ -15,9 +15,8 @@ from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plans.gaps import are_wide
-from coordnet.priors.base import Prior
-from coordnet.priors.registry import REQUIRED, as_prior
+from coordnet.plans.hold_out import are_wide
+from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.restored import Restored, Tiles, fit_large
 from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
 from coordnet.sampling.forward import are_clustered

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from coordnet.comparison.attempts import combinations
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
-from coordnet.fitting.choice import LONGEST_FIT, suited
-from coordnet.fitting.defaults import default_encoder
-from coordnet.fitting.fit import choose, combinations
+from coordnet.fitting.choice import LONGEST_FIT, default_encoder, suited
+from coordnet.fitting.fit import choose
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive

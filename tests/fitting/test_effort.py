@@ -8,8 +8,8 @@ import torch
 import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fitting.effort import EPOCHS, LONGEST_TRAINING, default_epochs, epoch_seconds
 from coordnet.fitting.fit import choose
+from coordnet.fitting.gradient import EPOCHS, LONGEST_TRAINING, default_epochs, epoch_seconds
 from coordnet.networks.heads import Linear, Siren, Wire
 from coordnet.priors.local import Local, parameters
 from coordnet.priors.local.parameters import GPU

@@ -7,8 +7,7 @@ from scipy.interpolate import RectBivariateSpline
 
 import coordnet as cn
 from coordnet.encodings.encoders import Gaussian, UnevenSpline
-from coordnet.fitting.fit import choose
-from coordnet.fitting.splines import is_smooth
+from coordnet.fitting.fit import choose, is_smooth
 from tests.helpers import synthetic_photograph
 
 

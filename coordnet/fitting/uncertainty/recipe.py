@@ -12,11 +12,14 @@ from coordnet import _checks
 from coordnet.fitting.uncertainty.conformal import Calibration
 from coordnet.fitting.uncertainty.folds import Refit, SampleTable
 from coordnet.fitting.uncertainty.score import Score, block_score
-from coordnet.linalg.machine import as_generator
+from coordnet.linalg.machine import as_generator, full_precision
 from coordnet.metrics.scores import decibels
+from coordnet.networks.heads import Linear
+from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.plan import Plan
 from coordnet.sampling.grids import Lattice
-from coordnet.sampling.samples import Samples
+from coordnet.sampling.samples import Samples, units_of
 
 Deviations = Callable[[Reconstruction, int, torch.Generator], Reconstruction]
 
@@ -80,3 +83,20 @@ def _field(fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
 
 def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
     return torch.from_numpy(nodes).to(fit.offset).reshape(*fit.lengths, fit.channels)
+
+
+def deviations(
+    plan: Plan, samples: Tensor, fit: Reconstruction, count: int, generator: torch.Generator
+) -> Reconstruction:
+    """Draw deviations from a fit of samples as a batch of ``count`` signals, on the fit's device and in its dtype."""
+    values = plan.centered(samples).subtracted()
+    units = units_of(values)
+    posterior = plan.posterior(values / units, fit.learned)
+    with full_precision():
+        drawn = posterior.deviations(count, generator)
+    weight = (float(units) * drawn).flatten(0, 1).to(fit.offset).contiguous()
+    network = CoordinateNetwork(
+        fit.network.encoding, Linear(), len(weight), weight=weight, blending=fit.network.blending
+    )
+    offset = torch.zeros_like(fit.offset).expand(count, -1)
+    return Reconstruction(network, offset, fit.lengths, (count,), footprint=fit.footprint, coordinates=fit.lattice)
