@@ -37,7 +37,7 @@ def suited(setting: Setting) -> Prior | None:
     geometry = setting.geometry
     if geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0):
         found = [prior for prior in found if isinstance(prior, Local)] or found
-    if len(found) > 1 and not (geometry.has_cells or geometry.operator is not None or geometry.is_laid):
+    if len(found) > 1 and geometry.hides_alike and not geometry.is_laid:
         return Stack(tuple(sorted(found, key=lambda prior: prior.searches)), nugget=setting.nugget)
     return found[-1] if found else None
 

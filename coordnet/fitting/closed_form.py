@@ -82,12 +82,13 @@ def plan(
     _checks.instance("solver", solver, ConjugateGradients | None, "a stopping rule, cn.fitting.ConjugateGradients()")
     _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
-    if prior is None and not geometry.is_whole_lattice:
+    is_whole = geometry.is_whole_lattice
+    if prior is None and not is_whole:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
     if prior == "auto":
         prior = suited(Setting(geometry, device=device, fourier=not encoding.axis_encoders))
     if prior is None:
-        prior = LeastSquares() if geometry.is_whole_lattice and encoding.axis_encoders else NO_PENALTY
+        prior = LeastSquares() if is_whole and encoding.axis_encoders else NO_PENALTY
     if follows_scales(encoding) and not as_prior(prior).follows_scales:
         expected = f"{HELD}: gradients flow to scales through least squares on a whole lattice alone"
         raise _checks.wrong("encoding", expected, f"learnable scales and prior={prior!r}")

@@ -173,12 +173,13 @@ def _cosine_roughness(n: int, device: torch.device | str) -> Tensor:
 def _axis_modes(design: Tensor, axis: Axis, rcond: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return B, C with A C = B, μ, and ‖A‖ ‖C e‖ of every mode e, for the design A of one axis."""
     factor = factorize(design, rcond)
-    if factor.rank == len(design) and axis.is_even:
+    is_even = axis.is_even
+    if factor.rank == len(design) and is_even:
         mu, basis = _cosine_roughness(len(design), design.device), cosine_matrix(len(design), design.device)
         coefficients = factor.pseudo_inverse @ basis
     else:
         differences = factor.u.diff(dim=0)
-        if not axis.is_even:
+        if not is_even:
             gaps = axis.points(device=design.device).diff()
             differences = differences * (gaps.mean() / gaps).sqrt().unsqueeze(1)
         mu, q = torch.linalg.eigh(differences.mH @ differences)

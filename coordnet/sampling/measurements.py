@@ -26,6 +26,7 @@ class OperatorGeometry(Geometry):
     operator: LinearOperator
     weights: Float[Tensor, "..."] | None = None
     sigma: float | None = None
+    is_nodal = hides_alike = False  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.sigma is not None:

@@ -43,6 +43,7 @@ class Geometry(ABC):
     drift: Drift | None = None  # columns on which the values at points depend linearly, beside a field
     latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles
     has_cells: bool = False  # whether the samples are means over cells, not values at points
+    hides_alike: bool = True  # whether samples can be hidden in the way that others are missing
 
     @property
     def density(self) -> float:
@@ -68,12 +69,17 @@ class Geometry(ABC):
     @property
     def is_nodal(self) -> bool:
         """Whether each sample is the value, known or unknown, at one node of a lattice of equal distances."""
-        return self.is_even and not (self.is_scattered or self.has_cells or self.operator is not None)
+        return self.is_even
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether each sample is of one node, or of one cell, of a lattice of equal distances."""
+        return self.is_nodal
 
     @property
     def is_strided(self) -> bool:
         """Whether the samples are a whole lattice within that of the signal, and skip the nodes between."""
-        return self.is_whole_lattice and not self.has_cells and self.shape != self.grid
+        return self.is_whole_lattice and self.shape != self.grid
 
     @property
     def is_binary(self) -> bool:
@@ -177,6 +183,10 @@ class Geometry(ABC):
         """Refuse samples of which none can be hidden in the way that others are missing with a ``ValueError``."""
         expected = "a masked lattice or scattered points, of which some can be hidden to measure errors"
         raise _checks.wrong("samples", expected, repr(self))
+
+    def check_blocks(self, argument: str, expected: str) -> None:
+        """Refuse samples that are not hidden in blocks of a size in their units, with a ``ValueError``."""
+        raise _checks.wrong(argument, expected, repr(self))
 
     def check_point_values(self, argument: str, expected: str, found: str) -> None:  # noqa: B027, most samples pass
         """Refuse samples that are no values of the signal at points with a ``ValueError``."""

@@ -58,6 +58,7 @@ class ScatteredPoints(Geometry):
     outside: Outside = "error"
     periodic: tuple[bool, ...] = ()
     is_scattered = True
+    is_nodal = False  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         Lattice(self.grid)
@@ -126,6 +127,9 @@ class ScatteredPoints(Geometry):
 
     def check_hideable(self) -> None:
         """Take all points: any of them may be hidden."""
+
+    def check_blocks(self, argument: str, expected: str) -> None:
+        """Take all points: blocks of them may be hidden."""
 
     def caption(self, channels: int) -> str:
         """Return the title of a figure of the points."""

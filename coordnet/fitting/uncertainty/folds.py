@@ -82,8 +82,8 @@ class SampleTable:
     def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
         geometry = samples.geometry
         geometry.check_hideable()
-        if blocks is not None and not geometry.is_scattered:
-            raise _checks.wrong("blocks", "None, but for scattered points (cn.points)", repr(geometry))
+        if blocks is not None:
+            geometry.check_blocks("blocks", "None, but for scattered points (cn.points)")
         self.blocks = blocks
         self.samples, self.shape = samples, (-1, samples.channels)
         self.nodes = geometry.nodes.numpy()

@@ -57,8 +57,7 @@ def block_score(
         If the samples are no scattered points, the sizes are not positive, or there are fewer blocks than folds.
     """
     geometry = samples.geometry
-    if not geometry.is_scattered:
-        raise _checks.wrong("samples", "scattered points (cn.points) for a score by blocks", repr(geometry))
+    geometry.check_blocks("samples", "scattered points (cn.points) for a score by blocks")
     _checks.integer("folds", folds, 2)
     fold, count = folds_by_blocks(geometry, size, folds)
     weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy()

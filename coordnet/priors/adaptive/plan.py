@@ -96,8 +96,7 @@ class Adaptive(Prior):
     def candidates(cls, setting: Setting) -> "tuple[Adaptive, ...]":
         """Return it for samples with gaps, scattered ones, measurements, and cells of pixels on long axes."""
         geometry = setting.geometry
-        is_open = geometry.operator is not None or not geometry.is_whole_lattice
-        suits = is_open or (geometry.has_cells and setting.is_long)
+        suits = not geometry.is_whole_lattice or (geometry.has_cells and setting.is_long)
         return (cls(),) if suits and not setting.robust else ()
 
     def settled(self, report: FitReport) -> "Adaptive":

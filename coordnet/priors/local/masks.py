@@ -109,7 +109,7 @@ class LocalPlan(Plan):
         pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
         f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
         sought = ~signal.known if self.exact else torch.ones_like(signal.known)
-        near = distances(signal.known, clustered=self.measurement.is_structured_mask) <= FARTHEST
+        near = distances(signal.known, clustered=self._clustered) <= FARTHEST
         if held_out is not None and bool((sought & near).any()):
             f, record, learned, held_out = self._second(signal, pilot, held_out, sought)
         f = self._kept(signal, f)
@@ -123,6 +123,10 @@ class LocalPlan(Plan):
             relative_residual=fitted.report.relative_residual or 0.0,
         )
         return Fitted(coefficients, report, {**fitted.learned, **learned}), held_out
+
+    @property
+    def _clustered(self) -> bool:
+        return self.measurement.is_structured_mask
 
     def _kept(self, signal: Signal, f: Lattice) -> Lattice:
         """Return an estimate with the known samples in their places, if they have no noise."""
@@ -160,7 +164,7 @@ class LocalPlan(Plan):
 
         The last is the estimate with these weights.
         """
-        clustered = self.measurement.is_structured_mask
+        clustered = self._clustered
         deciding = signal.part(held_out.part)
         shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
         classes = self._adapted(self._begin(signal), shown, first, update)

@@ -71,7 +71,7 @@ class Local(LocalParameters, Prior):
             raise _checks.wrong(
                 "encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__
             )
-        if not (geometry.is_nodal or geometry.has_cells):
+        if not geometry.is_regular:
             expected = "samples on a lattice for a local prior; others take the adaptive prior"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
         if geometry.has_cells:
@@ -97,7 +97,7 @@ class Local(LocalParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[Local, ...]":
         """Return it for pictures and clips with gaps or cells, also with the noise that samples seem to have."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
-        if setting.robust or not setting.fourier or not (geometry.is_nodal or geometry.has_cells):
+        if setting.robust or not setting.fourier or not geometry.is_regular:
             return ()
         if geometry.weights is None:
             return (cls(),) if dims == 2 and geometry.shape != geometry.grid else ()

@@ -77,7 +77,7 @@ class ThinPlate(PlateParameters, Prior):
         too low, as a hidden sample is twice as far from its neighbors as the points between samples are.
         """
         geometry = setting.geometry
-        if geometry.has_cells or geometry.operator is not None or not setting.fourier or setting.robust:
+        if not (geometry.hides_alike and setting.fourier) or setting.robust:
             return ()
         if geometry.is_laid and len(geometry.grid) <= 3:
             return (cls(),)
