@@ -1,11 +1,23 @@
-"""Execute annotations in the first call of a function in each test: in all calls they take as long as the work."""
+"""Execute annotations in the first call of a function by each test function, whose parameters do not count.
+
+In all calls they take as long as the work.
+"""
 
 from functools import wraps
 from inspect import isfunction
 
 import jaxtyping
 
-called = set()  # the code whose annotations the present test has executed
+called = set()  # the code whose annotations the present test has executed, with these or other parameters
+present = None  # the function of the present test
+
+
+def begin(item):
+    """Let annotations be executed anew, unless the test is the present one with other parameters."""
+    global present
+    if item.function is not present:
+        present = item.function
+        called.clear()
 
 
 def install():

@@ -48,7 +48,7 @@ settings.load_profile("tests")
 @pytest.fixture(autouse=True)
 def annotations(request, monkeypatch):
     """Execute no annotations in the tests of commands and benches: those below them call the same functions."""
-    annotated.called.clear()
+    annotated.begin(request.node)
     if request.path.relative_to(TESTS).parts[0] in CALLERS:
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
