@@ -190,6 +190,17 @@ class Plan(ABC):
             raise _checks.wrong("values", "at least one signal and one channel", f"shape {tuple(values.shape)}")
         with nullcontext() if self.direct else full_precision():  # an iteration looks at residuals and their rounding
             fitted = self.solve(centered)
+        return self.reconstruction(fitted, centered, coordinates=coordinates, uncertainty=uncertainty)
+
+    def reconstruction(
+        self,
+        fitted: Fitted,
+        centered: CenteredValues,
+        *,
+        coordinates: RectilinearLattice | Sequence[Coordinates] | None = None,
+        uncertainty: Callable[[FitReport], Uncertainty] | None = None,
+    ) -> Reconstruction:
+        """Return the reconstruction with coefficients of centered values; see ``fit`` for options and errors."""
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
         encoding = self.encoding if self.followed else duplicate(self.encoding)
         weight = fitted.coefficients.flatten(0, 1).contiguous()
@@ -198,7 +209,7 @@ class Plan(ABC):
             raise _checks.wrong("values", expected, "NaN or infinity in it; another prior may do")
         blending = Blending.of(self.geometry)
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight, blending=blending)
-        offset = centered.means.reshape(*centered.batch, values.shape[-1])
+        offset = centered.means.reshape(*centered.batch, centered.means.shape[1])
         report = replace(fitted.report, prior=fitted.report.prior or self.assumed)
         grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
         coordinates = coordinates or self.geometry.coordinates

@@ -198,7 +198,8 @@ class Trial:
             if held.is_exhausted or (other := _draw(samples, folds)) is None:
                 break
             folds.append(other)
-            found = {k: self._refit(k, [other]) for k in {*self._rivals(), self._reference}}
+            begun: dict[Prior, Judged] = {}
+            found = {k: self._refit(k, [other], begun) for k in sorted({*self._rivals(), self._reference})}
             self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
             self._clusters = _joined([self._clusters, other.clusters])
             self.tried |= {k: _mean_square(e) for k, e in self.errors.items()}
@@ -286,12 +287,13 @@ class Trial:
         judged = self._judged[self.candidates[k]] = self.plans[k].solve_and_hold_out(self.values, self._judged)
         return judged[1]
 
-    def _refit(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
+    def _refit(self, k: int, windows: Sequence[Hidden], begun: dict[Prior, Judged] | None = None) -> Errors | None:
         """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples.
 
         Numbers that hidden samples choose are chosen in the first window, as a fit chooses them once. Fits to other
         samples of a single window take them, too; but around gaps they are those of the fit to all samples, whose
-        search is about as long and is needed anyway if the candidate has a weight.
+        search is about as long and is needed anyway if the candidate has a weight. What fits that hide samples
+        themselves found in a single window is added to ``begun``, from which others start.
         """
         found = []
         with warnings.catch_warnings():
@@ -302,7 +304,13 @@ class Trial:
                 for window in windows:
                     shown = window.samples
                     options = {"dtype": shown.values.dtype, "device": shown.values.device}
-                    fit = prior.plan(FourierEncoding.like(shown), shown.geometry, **options).fit(shown.values)
+                    plan = prior.plan(FourierEncoding.like(shown), shown.geometry, **options)
+                    if begun is None or not plan.holds_out:
+                        fit = plan.fit(shown.values)
+                    else:
+                        centered = plan.centered(shown.values)
+                        begun[prior] = plan.solve_and_hold_out(centered.subtracted(), begun)
+                        fit = plan.reconstruction(begun[prior][0], centered)
                     found.append(window.errors_of(fit).cpu().numpy())
                     prior = prior.settled(fit.report)
             except (ValueError, _checks.CoordnetWarning):
