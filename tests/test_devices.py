@@ -15,7 +15,7 @@ import torch
 
 import coordnet as cn
 from coordnet.bench import attention_study, classification, series
-from coordnet.bench.study import Options
+from coordnet.bench.records import Options
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, StepRecorder

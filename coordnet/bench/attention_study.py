@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from coordnet.bench import classification, token_sets
 from coordnet.bench.classification import OPTIONS, Build, Choices, ClassificationStudy, Parts, Row, Task
 from coordnet.bench.record_tables import flat, markdown
-from coordnet.bench.records import Cell, Record
-from coordnet.bench.study import Options
+from coordnet.bench.records import Cell, Options, Record
 from coordnet.bench.token_sets import LINE, SQUARE
 from coordnet.encodings import DenseEncoding, JointEncoding, ModulatedEncoding, SimpleEncoding
 from coordnet.encodings.encoders import DFT, Identity, LearnableFourier, LearnedEmbedding, MultiSine, Sinusoidal

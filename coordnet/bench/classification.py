@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from coordnet.bench.records import Cell, Record, Result
-from coordnet.bench.study import Options, Study
+from coordnet.bench.records import Cell, Options, Record, Result, Study
 from coordnet.encodings import DenseEncoding, Encoding
 from coordnet.encodings.encoders import LearnableFourier
 from coordnet.networks.attention import AttentionClassifier

@@ -19,8 +19,7 @@ from coordnet import _checks
 from coordnet.bench.cube_fields import CUBES, HIDINGS, Cube, Given, cube, given, rmse
 from coordnet.bench.cube_peers import PEERS
 from coordnet.bench.record_tables import Frame, markdown
-from coordnet.bench.records import Cell, Record, Result, failed
-from coordnet.bench.study import Options, Study
+from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import once
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.bench.jobs import limited
-from coordnet.bench.records import Cell, Result, plain
+from coordnet.bench.records import Cell, Options, Result, plain
 from coordnet.bench.signals import Finder, Signal
-from coordnet.bench.study import Options
 from coordnet.comparison.stopwatch import finite, timed, with_peak
 from coordnet.metrics import scores as metrics
 from coordnet.sampling import Samples, sample

@@ -16,10 +16,9 @@ import pandas as pd
 from coordnet import _checks
 from coordnet.bench.needed import CHECKOUT
 from coordnet.bench.record_tables import markdown
-from coordnet.bench.records import NAME, Cell, Record, Result
+from coordnet.bench.records import NAME, Cell, Options, Record, Result, Study
 from coordnet.bench.runner import STUDIES, run
 from coordnet.bench.speed import TASK_GROUPS
-from coordnet.bench.study import Options, Study
 from coordnet.comparison.stopwatch import once
 
 NETWORKS_IN = ("table1", "table2", "table3", "figure7", "rethinking", "sampling", "noise")  # papers with networks

@@ -26,8 +26,7 @@ from coordnet import _checks
 from coordnet.bench.package_fields import FIELDS
 from coordnet.bench.point_peers import KERNELS
 from coordnet.bench.record_tables import Frame, markdown
-from coordnet.bench.records import Cell, Record, Result, failed
-from coordnet.bench.study import Options, Study
+from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import finite, once, tried
 from coordnet.fitting.fit import fit
 from coordnet.restore.inpaint import inpaint

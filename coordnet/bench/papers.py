@@ -14,9 +14,8 @@ from coordnet.bench import estimators, peers, record_tables
 from coordnet.bench.catalogue import PAPERS
 from coordnet.bench.estimators import SMOOTH, VIDEO, ClosedForm, Layout, Trained, complex_, directional, simple
 from coordnet.bench.experiment import Experiment, Method, Task, baseline
-from coordnet.bench.records import Cell, Record
+from coordnet.bench.records import Cell, Options, Record, Study
 from coordnet.bench.signals import CLIPS, Finder
-from coordnet.bench.study import Options, Study
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
 from coordnet.networks.heads import MLP, Head, Linear

@@ -13,8 +13,7 @@ from coordnet import _checks
 from coordnet.bench.point_clouds import CLOUDS, Given
 from coordnet.bench.point_peers import peers, rms
 from coordnet.bench.record_tables import Frame, markdown
-from coordnet.bench.records import Cell, Record, Result, failed
-from coordnet.bench.study import Options, Study
+from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import finite, once, tried
 from coordnet.fitting.fit import fit
 from coordnet.sampling.points import points

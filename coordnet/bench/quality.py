@@ -15,9 +15,8 @@ from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fouri
 from coordnet.bench.experiment import Experiment, Method, Task, baseline
 from coordnet.bench.fields import AtMidpoints, FieldFinder, UnequalFinder, UnequalTask
 from coordnet.bench.record_tables import Frame, by_signal, flat, markdown, text
-from coordnet.bench.records import Cell, Record, failed
+from coordnet.bench.records import Cell, Options, Record, Study, failed
 from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
-from coordnet.bench.study import Options, Study
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.priors.adaptive import Adaptive

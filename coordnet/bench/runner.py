@@ -14,10 +14,9 @@ from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds import Kinds
 from coordnet.bench.points import PointsStudy
 from coordnet.bench.quality import Quality
-from coordnet.bench.records import NAME, Record, appending, failed, read
+from coordnet.bench.records import NAME, Options, Record, Study, appending, failed, read
 from coordnet.bench.series import Series
 from coordnet.bench.speed import Speed
-from coordnet.bench.study import Options, Study
 
 STUDIES: dict[str, Study] = {
     study.name: study

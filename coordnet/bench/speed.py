@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from coordnet import _checks
 from coordnet.bench import timings as t
 from coordnet.bench.record_tables import markdown
-from coordnet.bench.records import Cell, Record, failed
-from coordnet.bench.study import Options, Study
+from coordnet.bench.records import Cell, Options, Record, Study, failed
 
 TASK_GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
 SIZES, QUICK, LEAST_SIZE = (128, 256, 512, 1024, 2048, 4096), (128, 256), 8

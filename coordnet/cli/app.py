@@ -113,8 +113,8 @@ def fit(
     and is more accurate. A fit in closed form, or one with a --blending, is evaluated between the nodes as the points
     were: by the blend of the nodes around. Other networks are evaluated at the points themselves.
     """
+    from coordnet.cli.folders import readable
     from coordnet.cli.from_points import from_points
-    from coordnet.cli.single import readable
 
     with readable(str(points)) as path:
         from_points(Path(path), place, fitting, uncertainty, common)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Fitting, Place, Tuning
-from coordnet.cli.fitted import fitted
 from coordnet.cli.folders import results
+from coordnet.cli.reconstruct import fitted
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.files import refuse_large
 from coordnet.metrics.scores import value_range

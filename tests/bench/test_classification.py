@@ -10,10 +10,9 @@ import torch
 from coordnet.bench import classification, series, token_sets
 from coordnet.bench.attention_study import TASKS, Attention
 from coordnet.bench.classification import CHOICE_SEED, Part, Row, Scaled, divergence
-from coordnet.bench.records import read
+from coordnet.bench.records import Options, read
 from coordnet.bench.runner import run
 from coordnet.bench.series import Series, precision_recall_f1
-from coordnet.bench.study import Options
 from coordnet.bench.token_sets import RELATIONS, relation, scenes, split
 from coordnet.encodings import JointEncoding, ModulatedEncoding
 from coordnet.encodings.encoders import LearnableFourier

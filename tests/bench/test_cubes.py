@@ -7,9 +7,8 @@ from coordnet.bench import cube_fields, cubes
 from coordnet.bench.cube_fields import Given, clouds, clouds_of_other_days, frames, points, random, rmse
 from coordnet.bench.cube_peers import PEERS, dineof
 from coordnet.bench.cubes import Cubes, errors, ratios
-from coordnet.bench.records import read
+from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report
-from coordnet.bench.study import Options
 
 pytest.importorskip("xarray")
 

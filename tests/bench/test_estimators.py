@@ -21,9 +21,8 @@ from coordnet.bench.estimators import complex_
 from coordnet.bench.experiment import Case
 from coordnet.bench.jobs import limited
 from coordnet.bench.quality import EXPERIMENTS
-from coordnet.bench.records import key_of
+from coordnet.bench.records import Options, key_of
 from coordnet.bench.runner import STUDIES
-from coordnet.bench.study import Options
 from coordnet.comparison.stopwatch import with_peak
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines

@@ -8,8 +8,7 @@ import torch
 import coordnet as cn
 from coordnet.bench import gpu, needed, speed, timings
 from coordnet.bench.needed import CHECKOUT
-from coordnet.bench.records import Result, read
-from coordnet.bench.study import Study
+from coordnet.bench.records import Result, Study, read
 from tests.helpers import refused
 from tests.pretend import pretend_cuda
 

@@ -11,9 +11,8 @@ import coordnet as cn
 from coordnet.bench import kinds
 from coordnet.bench.kinds import SAMPLINGS, Kinds, decibels, grid_of, margins, peers
 from coordnet.bench.package_fields import FIELDS, Field
-from coordnet.bench.records import read
+from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report, run
-from coordnet.bench.study import Options
 
 STUDY = Kinds()
 

@@ -19,8 +19,7 @@ from coordnet.bench.estimators import Enlarged, Hindsight
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline, estimation
 from coordnet.bench.fields import FIELDS, FieldFinder
 from coordnet.bench.peers import bilinear, malvar, pillow
-from coordnet.bench.records import read
-from coordnet.bench.study import Options
+from coordnet.bench.records import Options, read
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample

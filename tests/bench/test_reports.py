@@ -7,9 +7,8 @@ import pytest
 
 from coordnet.bench import signals
 from coordnet.bench.record_tables import sections
-from coordnet.bench.records import appending, key_of, read
+from coordnet.bench.records import Options, appending, key_of, read
 from coordnet.bench.runner import STUDIES, run
-from coordnet.bench.study import Options
 
 TABLE_1 = STUDIES["table1"]
 MACHINE = {"device": "cpu", "gpu": None, "threads": 1, "torch": "2", "commit": "abc"}

@@ -14,11 +14,10 @@ from coordnet.bench.cube_fields import CUBES
 from coordnet.bench.experiment import estimation
 from coordnet.bench.kinds import FIELD_SIDES
 from coordnet.bench.quality import EXPERIMENTS
-from coordnet.bench.records import NAME, read
+from coordnet.bench.records import NAME, Options, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.signals import Signal
 from coordnet.bench.speed import SIZES, TASK_GROUPS
-from coordnet.bench.study import Options
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob(f"*/{NAME}"))

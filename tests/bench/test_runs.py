@@ -14,9 +14,8 @@ from coordnet.bench import runner
 from coordnet.bench.estimators import Layout, Trained, complex_
 from coordnet.bench.experiment import Method, Peer, Task, estimation
 from coordnet.bench.jobs import DIED
-from coordnet.bench.records import NAME, Cell, read
+from coordnet.bench.records import NAME, Cell, Options, Study, read
 from coordnet.bench.runner import STUDIES
-from coordnet.bench.study import Options, Study
 from coordnet.encodings.encoders import Gaussian
 from tests.bench import synthetic
 

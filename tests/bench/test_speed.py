@@ -8,11 +8,10 @@ import torch
 
 import coordnet as cn
 from coordnet.bench import speed, timings
-from coordnet.bench.records import NAME, appending, read
+from coordnet.bench.records import NAME, Options, appending, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.runner import run as run_study
 from coordnet.bench.speed import Target
-from coordnet.bench.study import Options
 from coordnet.bench.timings import Rows
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
