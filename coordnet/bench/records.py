@@ -1,4 +1,4 @@
-"""Cells, the pieces of work of an experiment, and their records: lines of JSON, keyed by a cell's configuration."""
+"""Studies and their cells, the pieces of work of an experiment, with their records: lines of JSON, keyed by cell."""
 
 import fcntl
 import hashlib

@@ -9,10 +9,10 @@ from tqdm import tqdm
 
 from coordnet.bench import papers
 from coordnet.bench.attention_study import Attention
-from coordnet.bench.cubes import Cubes
+from coordnet.bench.cubes_study import Cubes
 from coordnet.bench.jobs import Failed, outcomes
-from coordnet.bench.kinds import Kinds
-from coordnet.bench.points import PointsStudy
+from coordnet.bench.kinds_study import Kinds
+from coordnet.bench.points_study import PointsStudy
 from coordnet.bench.quality import Quality
 from coordnet.bench.records import NAME, Options, Record, Study, appending, failed, read
 from coordnet.bench.series import Series

@@ -14,7 +14,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Gridding
 from coordnet.cli.folders import results
-from coordnet.cli.stations import Stations, read_drift, read_stations
+from coordnet.cli.point_tables import Stations, read_drift, read_stations
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose
 from coordnet.fitting.methods import Method

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from coordnet.bench import cube_fields, cubes
+from coordnet.bench import cube_fields
+from coordnet.bench import cubes_study as cubes
 from coordnet.bench.cube_fields import Given, clouds, clouds_of_other_days, frames, points, random, rmse
 from coordnet.bench.cube_peers import PEERS, dineof
-from coordnet.bench.cubes import Cubes, errors, ratios
+from coordnet.bench.cubes_study import Cubes, errors, ratios
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report
 

@@ -8,8 +8,8 @@ import torch
 from scipy.interpolate import RectBivariateSpline
 
 import coordnet as cn
-from coordnet.bench import kinds
-from coordnet.bench.kinds import SAMPLINGS, Kinds, decibels, grid_of, margins, peers
+from coordnet.bench import kinds_study as kinds
+from coordnet.bench.kinds_study import SAMPLINGS, Kinds, decibels, grid_of, margins, peers
 from coordnet.bench.package_fields import FIELDS, Field
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report, run

@@ -12,7 +12,7 @@ import pytest
 from coordnet.bench import timings
 from coordnet.bench.cube_fields import CUBES
 from coordnet.bench.experiment import estimation
-from coordnet.bench.kinds import FIELD_SIDES
+from coordnet.bench.kinds_study import FIELD_SIDES
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, Options, read
 from coordnet.bench.runner import STUDIES

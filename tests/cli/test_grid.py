@@ -8,7 +8,7 @@ import xarray
 
 import coordnet as cn
 from coordnet.cli.grid import _chosen
-from coordnet.cli.stations import read_drift
+from coordnet.cli.point_tables import read_drift
 from coordnet.media import MediaError
 from coordnet.media.columns import read_columns
 from coordnet.plots.stations import GriddedPoints, stations_figure

@@ -9,8 +9,8 @@ import torch
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.nugget import nugget
+from coordnet.priors.stack.stacked_weights import at_all_nodes
 from coordnet.priors.stack.trial import Trial
-from coordnet.priors.stack.weights import at_all_nodes
 
 
 def samples(shape, sigma, share=0.3, power=1.0, seed=0):

@@ -13,8 +13,8 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints
+from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, stacked_weights
 from coordnet.priors.stack.trial import Trial
-from coordnet.priors.stack.weights import FEW_HIDDEN, RIDGE, stacked_weights
 from tests.helpers import synthetic_photograph
 
 PLATES = tuple(cn.ThinPlate(order, math.inf, 0.0) for order in (2, 3))

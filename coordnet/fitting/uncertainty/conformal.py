@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.fitting.uncertainty.folds import Folded, HiddenErrors, SampleTable
-from coordnet.fitting.uncertainty.scale import NEAREST, LocalScale, power_of_distance
+from coordnet.fitting.uncertainty.local_scale import NEAREST, LocalScale, power_of_distance
 
 GROUPS = 5  # groups of hidden samples with similar scales; each group has its own quantile
 BEYOND_QUANTILE = 10  # least number of hidden samples beyond the quantile in a group

@@ -16,7 +16,7 @@ from coordnet.plans.hold_out import HeldOut, HiddenPoints
 from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
-from coordnet.priors.stack.weights import Errors, at_all_nodes, stacked_weights
+from coordnet.priors.stack.stacked_weights import Errors, at_all_nodes, stacked_weights
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
