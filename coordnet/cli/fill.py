@@ -18,7 +18,7 @@ from coordnet.cli.large import budget, write_blocks
 from coordnet.comparison.stopwatch import once
 from coordnet.media.files import mismatch
 from coordnet.plans.hold_out import middle
-from coordnet.plots.restored import filled_figure
+from coordnet.plots.restoring import filled_figure
 from coordnet.restore.blocks import check_chunks
 from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled

@@ -22,7 +22,7 @@ from coordnet.media.tags import Tags
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
 from coordnet.plots.panels import sampled_picture
-from coordnet.plots.restored import noise_figure
+from coordnet.plots.restoring import noise_figure
 from coordnet.priors.base import Prior
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
