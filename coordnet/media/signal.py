@@ -11,7 +11,6 @@ from torch import Tensor
 from coordnet.media.files import StrPath, mismatch
 from coordnet.media.tags import Tags
 
-LOSSLESS = {"image": ".png", "stack": ".tiff", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}
 Kind = Literal["image", "stack", "video", "audio", "table", "array"]
 
 
