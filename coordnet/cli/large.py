@@ -189,17 +189,23 @@ def computed(fit: Fit, source: RowFile, place: Path, common: Batch) -> tuple[Res
 def write_blocks(store: Any, path: str, done: str, many: Many, output: Output) -> None:
     """Write the blocks of a ``BlockStore`` that are not done, beneath a bar over all of them.
 
-    A ``ValueError`` with the ``path`` of the signal and what is ``done`` to blocks is raised if one fails.
+    A ``ValueError`` with the ``path`` of the signal and what is ``done`` to blocks is raised if one fails. The store is
+    discarded if no block is done by then.
     """
     jobs = store.jobs()
     options: Any = {"desc": "blocks", "disable": not output.progress, "dynamic_ncols": True}
-    with (
-        tqdm(total=len(store), initial=len(store) - len(jobs), **options) as bar,
-        outcomes(jobs, workers=many.workers, dask=many.dask) as found,
-    ):
-        for (name, *index), outcome in found:
-            if isinstance(outcome, Failed):
-                place = f"block {'.'.join(map(str, index))} of {name}"
-                kept = "the blocks that are done are kept, and the same command goes on from there"
-                raise ValueError(f"{path}: expected {place} to be {done}, found that {outcome.reason}; {kept}")
-            bar.update()
+    try:
+        with (
+            tqdm(total=len(store), initial=len(store) - len(jobs), **options) as bar,
+            outcomes(jobs, workers=many.workers, dask=many.dask) as found,
+        ):
+            for (name, *index), outcome in found:
+                if isinstance(outcome, Failed):
+                    place = f"block {'.'.join(map(str, index))} of {name}"
+                    kept = "the blocks that are done are kept, and the same command goes on from there"
+                    raise ValueError(f"{path}: expected {place} to be {done}, found that {outcome.reason}; {kept}")
+                bar.update()
+    except ValueError:
+        if not store.is_begun:
+            store.discard()
+        raise

@@ -74,6 +74,11 @@ class BlockStore:
 
         return zarr.open_array(str(self.folder / STORE / name), mode="r+")
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether a block is done."""
+        return any((self.folder / DONE).iterdir())
+
     def discard(self) -> None:
         """Remove the hidden folder with all that was written."""
         shutil.rmtree(self.folder)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coordnet.cli.common import Many, Output
+from coordnet.cli.large import write_blocks
 from coordnet.sampling.axes import ByAxes
 from tests.helpers import synthetic_photograph
 
@@ -56,3 +58,20 @@ def test_a_large_picture_is_denoised_in_blocks_and_goes_on_when_killed(picture, 
     assert np.sqrt(np.square(made / 65535 - picture).mean()) < 0.03
     record = json.loads(Path("about/record.json").read_text())
     assert record["report"]["blocks"][0] > 1 and record["sigma"] == 0.05 and record["command"] == "denoise"
+
+
+@pytest.mark.parametrize(("broken", "is_kept"), [(0, False), (1, True)])
+def test_a_store_of_which_no_block_is_done_is_discarded(tmp_path, broken, is_kept):
+    from dask import array as da
+    from xarray import DataArray
+
+    def computed(block, block_info=None):
+        if block_info[0]["chunk-location"][0] == broken:
+            raise OSError("the disk is gone")
+        return block
+
+    made = da.map_blocks(computed, da.ones((4, 2), chunks=2), dtype=float, meta=np.empty((0, 0)))
+    store = stores.BlockStore(tmp_path / "a.zarr", DataArray(made, dims=("y", "x"), name="v").to_dataset(), {})
+    with pytest.raises(ValueError, match=f"a.npy: expected block {broken}.0 of v .* the disk is gone"):
+        write_blocks(store, "a.npy", "filled", Many(), Output(quiet=True))
+    assert [path.name for path in tmp_path.iterdir()] == [".a.zarr.part"] * is_kept
