@@ -78,7 +78,7 @@ class Labeled:
     def numbers(self, axis: str, labels: Any = None) -> Float[np.ndarray, " n"]:
         """Return an axis' coordinates, or others in their units, as increasing numbers; times in days after the first.
 
-        A ``ValueError`` is raised if the coordinates of a dimension of time do not increase.
+        A ``ValueError`` is raised if its own coordinates neither increase nor decrease.
         """
         own = self.own(axis)
         found = own if labels is None else np.asarray(labels, dtype=own.dtype if own.dtype.kind == "M" else None)
@@ -87,9 +87,10 @@ class Labeled:
         elif own.dtype.kind == "O":  # cftime's
             found = np.array([(time - own[0]).total_seconds() / 86400 for time in found])
         found = np.asarray(_increasing(found), dtype=np.float64)
-        if self.has_time and axis == self.axes[0] and labels is None and not (np.diff(found) > 0).all():
-            at = int(np.argmin(np.diff(found)))
-            raise _checks.wrong(axis, "times that increase, each once", f"{own[at]} before {own[at + 1]}")
+        if labels is None and not (np.diff(found) > 0).all():
+            at, shown = int(np.argmin(np.diff(found))), _increasing(own)
+            kind = "times that increase" if self.has_time and axis == self.axes[0] else "coordinates in order"
+            raise _checks.wrong(axis, f"{kind}, each once", f"{shown[at]} before {shown[at + 1]}")
         return found
 
     def signal(self) -> Any:

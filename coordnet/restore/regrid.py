@@ -1,5 +1,6 @@
 """Regridding: labeled arrays with coordinates along each dimension, evaluated at other coordinates."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,6 +24,8 @@ def regrid(
     period: Mapping[str, float] | None = None,
 ) -> Any:
     """Fit an ``xarray.DataArray`` and evaluate it at other coordinates, or at its own.
+
+    An array of Dask's is loaded, fitted as a whole and evaluated when the result is computed.
 
     Parameters
     ----------
@@ -56,9 +59,16 @@ def regrid(
     labeled, new = Labeled.of(array, dims, counts=False), new_coordinates(coordinates)
     for name in new:
         _checks.choice("coordinates", name, labeled.axes)
-    signal = np.asarray(labeled.signal())
-    values, numbers, _ = wrapped(labeled, signal, period)
     onto = [labeled.numbers(d, new.get(d)) for d in labeled.axes]
+    if array.chunks is not None:
+        from dask import array as da
+        from dask import delayed
+
+        empty = labeled.labeled(da.empty((*map(len, onto), array.size // math.prod(labeled.lengths))), new)
+        whole = delayed(lambda a: regrid(a, new, dims=dims, prior=prior, period=period).values)(array)
+        return empty.copy(data=da.from_delayed(whole, empty.shape, empty.dtype))
+    signal = labeled.signal()
+    values, numbers, _ = wrapped(labeled, signal, period)
     made = fit(RectilinearLattice(*numbers).sample(torch.from_numpy(values)), prior=prior)
     result = made.at(*onto).detach().numpy()
     if labeled.has_time and new:
