@@ -100,7 +100,7 @@ def fill(
     labeled = Labeled.of(array, dim)
     signal, mask = labeled.signal(), None if valid is None else labeled.mask(valid)
     limit, channels = None if max_gap is None else _limit(labeled, max_gap), signal.shape[-1]
-    numbers = tuple(labeled.numbers(d) for d in labeled.axes)
+    numbers = tuple(labeled.positions(d) for d in labeled.axes)
     gaps = Gaps(numbers, labeled.has_time, limit, prior, seed, uncertainty, progress)
     if is_divided(signal):
         around = [j for j, d in enumerate(labeled.axes) if labeled.period(d, period) is not None]

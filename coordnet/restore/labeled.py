@@ -93,6 +93,15 @@ class Labeled:
             raise _checks.wrong(axis, f"{kind}, each once", f"{shown[at]} before {shown[at + 1]}")
         return found
 
+    def positions(self, axis: str) -> Float[np.ndarray, " n"]:
+        """Return numbers that increase along an axis of the signal, as far apart as its coordinates; see ``numbers``.
+
+        Along an axis of space of Dask's arrays, which are not turned, decreasing coordinates are negated.
+        """
+        x = self.numbers(axis)
+        is_turned = self.axes.index(axis) in self._flipped(self.array.chunks is None)
+        return -x[::-1] if _decreases(self.own(axis)) and not is_turned else x
+
     def signal(self) -> Any:
         """Return the values (*grid, channels) along increasing coordinates, see ``ordered``."""
         return self.ordered(self.array).astype(self.dtype)

@@ -87,7 +87,7 @@ def _in_blocks(labeled: Labeled, signal: Any, sigma: float | None, prior: str, s
     some = list(blocks.sample(has_values))
     if not some:
         raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
-    numbers = tuple(labeled.numbers(d) for d in labeled.axes)
+    numbers = tuple(labeled.positions(d) for d in labeled.axes)
     gaps, found = Gaps(numbers, labeled.has_time, None, Adaptive(seed=seed), None, False, False), some
     if gapped := [block for block in some if has_gaps(block)]:
         check_divisible(gaps)

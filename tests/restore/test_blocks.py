@@ -59,6 +59,16 @@ def test_a_field_in_blocks_is_as_good_as_the_whole(small):
     assert errors[1] < errors[0] + 0.05
 
 
+@pytest.mark.parametrize("x", [[0.0, 1, 3, 4, 6, 7, 10], [90.0, 80, 73, 61, 30, 29, 0]])
+def test_one_block_at_unequal_coordinates_is_the_whole(x):
+    """Whether they increase or decrease, which a wrong order would show by linear values that are not."""
+    values = np.add.outer(np.array(x), np.arange(8.0))
+    array = xarray.DataArray(values, {"y": x, "x": np.arange(8.0)}, ("y", "x"))
+    given = array.where((array.x < 3) | (array.x > 4) | (array.y == x[0]))
+    made = cn.fill(given.chunk(y=3), prior=cn.ThinPlate(2, np.inf, 0.0)).array.compute(scheduler="sync")
+    np.testing.assert_allclose(made, values, atol=1e-6)
+
+
 def test_frames_in_blocks_are_as_good_as_the_whole(small, monkeypatch):
     """Time is never divided, and land stays missing, whatever the order of dimensions is."""
     monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 21_000)
