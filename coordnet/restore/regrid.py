@@ -62,7 +62,7 @@ def regrid(
     onto = [labeled.numbers(d, new.get(d)) for d in labeled.axes]
     if array.chunks is not None:
         from dask import array as da
-        from dask import delayed
+        from dask.delayed import delayed
 
         empty = labeled.labeled(da.empty((*map(len, onto), array.size // math.prod(labeled.lengths))), new)
         whole = delayed(lambda a: regrid(a, new, dims=dims, prior=prior, period=period).values)(array)
