@@ -11,6 +11,8 @@ IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the
 TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
 GAIN = 0.7  # ratio of the squared errors of hidden points below which other scales are taken
 MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
+ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
+FINEST = 0.5  # distance of the nodes of that lattice, relative to those that the mean distance asks for, at least
 
 
 def mean_distance(x: Float[np.ndarray, "n d"]) -> float:
@@ -28,6 +30,22 @@ def mean_distance(x: Float[np.ndarray, "n d"]) -> float:
     cells = np.minimum(np.floor((x - x.min(0)) / extent * counts), counts - 1)
     occupied = len(np.unique(cells, axis=0)) / np.prod(counts)
     return float((np.prod(extent) * occupied / len(x)) ** (1 / len(extent)))
+
+
+def own_spacing(x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], spacing: float) -> float | None:
+    """Return the spacing near another one, in units of the scales, at which all points are nodes.
+
+    Points of a picture or of a grid with gaps have one; None is returned where there is none, or where it is less than
+    ``FINEST`` of the other one.
+    """
+    u = (x - x.min(0)) / scales
+    steps = [np.diff(np.unique(column)).min(initial=np.inf) for column in u.T]
+    step = min(steps)
+    if not np.isfinite(step):
+        return None
+    found = step / max(1, round(step / spacing))
+    misses = np.abs(u / found - np.round(u / found)).max()
+    return found if found >= FINEST * spacing and misses < ON_NODES else None
 
 
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:

@@ -16,7 +16,7 @@ from coordnet import _checks
 from coordnet.sampling.arrays import as_tensor
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
-from coordnet.sampling.node_spacing import mean_distance, scales_of
+from coordnet.sampling.node_spacing import mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -278,6 +278,10 @@ def _lattice(
         if math.prod(counts) <= MOST_NODES * len(x) + SMALL_LATTICE:
             break
         spacing *= 1.25
+    own = None if periods else own_spacing(x, scales, spacing)
+    if own is not None:
+        h = own * scales
+        counts = np.where(extent == 0, 1, np.round(extent / h) + 1 + 2 * MARGIN[dims])
     axes = []
     for j, name in enumerate(names):
         count, period = int(counts[j]), periods.get(name)

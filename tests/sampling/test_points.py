@@ -8,7 +8,7 @@ import torch
 import coordnet as cn
 from coordnet.encodings.blending import Blending
 from coordnet.sampling import Axis
-from coordnet.sampling.node_spacing import mean_distance, scales_of
+from coordnet.sampling.node_spacing import mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.points import MARGIN
 
@@ -114,3 +114,17 @@ def test_what_is_no_cloud_of_points_is_refused_in_a_line(places, values, options
     with pytest.raises(ValueError, match=f"^`{text}") as caught:
         cn.points(places, values, **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("share", "spacing"), [(0.25, 1.0), (0.45, 1.0), (0.9, 0.5)])
+def test_nodes_are_those_of_the_points_own_lattice(share, spacing):
+    places = np.argwhere(RNG.random((30, 40)) < share) + [7.3, -2.1]
+    lattice = cn.points(places, smooth(places), scales=[1.0, 1.0]).geometry.lattice
+    np.testing.assert_allclose(lattice.steps, spacing)
+    nodes = (places - [axis.first for axis in lattice.named]) / spacing
+    np.testing.assert_allclose(nodes, np.round(nodes), atol=1e-9)
+
+
+def test_rounded_coordinates_are_no_lattice():
+    places = np.round(RNG.random((300, 2)), 3)
+    assert own_spacing(places, np.ones(2), 0.03) is None
