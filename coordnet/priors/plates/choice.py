@@ -53,6 +53,7 @@ FEWEST_HERE = 30  # points in a part at least
 CLUSTERED = 0.5  # occupied cells for each point below which points come in tracks; of uniform ones there are 0.63
 HIDDEN_CELLS = 20  # cells of points of which some are hidden
 POINT_ROUNDS = 3  # folds for points between nodes at most
+ROUGH_ORDER = 3  # order up to which half orders next to it are tried, too, for points that are interpolated
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
 # Squared error that all points expect of a plate through noisy ones in space, relative to the hidden one of the
@@ -236,6 +237,9 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
             expected = error(*best)
         if expected < least:
             order, cutoff = best
+    if field.laid and prior.order is None and cutoff == math.inf and order <= ROUGH_ORDER:
+        near = [p for p in POINT_ORDERS if abs(p - order) <= 0.5]
+        order = min(near, key=lambda p: errors.of_plate(p, cutoff))
     return replace(prior, order=order, cutoff=cutoff), errors
 
 
