@@ -6,6 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.priors.plates import plate as plates
+from coordnet.priors.plates.choice import FieldErrors, _coarse_errors, _smoothing_noise, deciding_parts
 from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.generalized import GeneralizedErrors
@@ -82,3 +83,14 @@ def test_noisy_points_choose_nearly_the_best_plate_with_hindsight():
 def test_a_half_order_alone_has_its_cut_off_chosen():
     report = cn.fit(cn.points(PLACES, NOISY), prior=cn.ThinPlate(order=2.5)).report
     assert report.order == 2.5 and 0.2 < report.cutoff < 2
+
+
+def test_a_few_hundred_points_are_judged_by_all_of_them():
+    """The part that decides has fewer; coarser nodes by a factor of 1 are those of the whole lattice."""
+    field = field_of(cn.points(PLACES, NOISY))
+    assert len(deciding_parts(field)[0].values) < len(field.values)
+    error = GeneralizedErrors([field]).of_plate(3, 0.7)
+    assert _coarse_errors(field, 1.0)(3, 0.7) == pytest.approx(error, rel=1e-6)
+    errors = FieldErrors(deciding_parts(field)[0], cn.ThinPlate())
+    (order, cutoff), expected = _smoothing_noise(field, errors, [2, 3])
+    assert expected == pytest.approx(_coarse_errors(field, max(1, 1 / cutoff))(order, cutoff), rel=0.05)

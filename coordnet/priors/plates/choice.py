@@ -264,8 +264,8 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
         return (LOWEST, math.inf), math.inf
     error = GeneralizedErrors(fields).of_plate
     order, cutoff = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)
-    if cutoff < 1 and field.dims > 1 and len(fields) > 1:
-        error = _coarse_errors(field, 1 / cutoff)
+    if field.dims == 2 and fields[0] is not field and (cutoff < 1 or field.has_narrow_band):
+        error = _coarse_errors(field, max(1.0, 1 / cutoff))
     best = least_near(error, [p for p in orders if abs(p - order) <= 1], cutoff)
     return best, error(*best)
 
