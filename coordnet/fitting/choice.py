@@ -1,5 +1,6 @@
 """The choice of a prior for some samples, the one that suits or a stack of all that do, and of an encoder for it."""
 
+from dataclasses import replace
 from typing import Literal
 
 from coordnet.encodings import FourierEncoding
@@ -10,9 +11,12 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
 from coordnet.priors.local.mosaics import is_mosaic
+from coordnet.priors.plates import ThinPlate
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.snapped import Snapped
 from coordnet.priors.stack import Stack
+from coordnet.sampling.nearest_nodes import NearestNodes
 from coordnet.sampling.samples import Geometry, Samples
 
 LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
@@ -26,10 +30,10 @@ def suited(setting: Setting) -> Prior | None:
 
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
     lattices have frequencies of their own, so that they cannot be summed with others. Means over cells and
-    measurements, of which none can be hidden in the way that others are missing, take the last that suits, and so do
-    points on nodes that were laid for them, of which a stack is no better. Mosaics take the local prior, since one with
-    hidden samples is none. A whole lattice with every sample needs none, unless an axis is too long for its design
-    matrix to be factorized.
+    measurements, of which none can be hidden in the way that others are missing, take the last that suits. Points on
+    nodes that were laid for them take plates, which in a plane are weighed against the fit of the nearest nodes under
+    the priors that suit these (``Snapped``). Mosaics take the local prior, since one with hidden samples is none. A
+    whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
@@ -37,7 +41,11 @@ def suited(setting: Setting) -> Prior | None:
     geometry = setting.geometry
     if geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0):
         found = [prior for prior in found if isinstance(prior, Local)] or found
-    if len(found) > 1 and geometry.hides_alike and not geometry.is_laid:
+    if geometry.is_laid:
+        near = NearestNodes.of(geometry) if ThinPlate() in found else None
+        inner = near and suited(replace(setting, geometry=near.geometry))
+        return Snapped(inner) if inner else (found or [None])[-1]
+    if len(found) > 1 and geometry.hides_alike:
         return Stack(tuple(sorted(found, key=lambda prior: prior.searches)), nugget=setting.nugget)
     return found[-1] if found else None
 

@@ -81,6 +81,13 @@ class Stack(Prior):
         total = sum(weights[k] for k in kept)
         return Stack(tuple(taught[k] for k in kept), tuple(weights[k] / total for k in kept))
 
+    def weighed_as(self, report: FitReport) -> "Stack":
+        """Return the candidates that have a weight in a fit, with these weights."""
+        found = _weights(report)
+        weights = [found.get(prior.text, 0.0) for prior in self.priors]
+        kept = [k for k, weight in enumerate(weights) if weight >= LEAST]
+        return Stack(tuple(self.priors[k] for k in kept), tuple(weights[k] for k in kept))
+
     def in_time(self, times: tuple[float, ...]) -> "Stack":
         """Return the candidates for frames at some times."""
         return replace(self, priors=tuple(prior.in_time(times) for prior in self.priors))

@@ -1,0 +1,172 @@
+"""The priors of pictures for points between nodes, which are moved to the nearest ones."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings.blending import Blending
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.linalg.machine import is_tracked
+from coordnet.networks.fit_reports import FitReport, PlateReport, StackReport
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.base import Prior
+from coordnet.priors.plates import ThinPlate
+from coordnet.priors.stack import Stack
+from coordnet.sampling.nearest_nodes import NearestNodes
+from coordnet.sampling.samples import Geometry
+
+ROUGH_ORDER = 3  # order of the plates that suit rough signals at most: photographs and terrain have 1.5 to 3
+ROUGH_CUTOFF = 1.4  # their cut-off in radians a node at least: nodes are as near as half the points' mean distance
+
+ROUGH_ERROR = 0.002  # their squared error at hidden points, relative to the variance of the values, at least
+
+
+@dataclass(frozen=True)
+class Snapped(Prior):
+    """Priors of lattices, for points between nodes: plates move their values to the nearest nodes.
+
+    With plates f through points x, the value y at x is taken for y + f(x') - f(x) at the nearest node x'. What the fit
+    of the nodes leaves at the points has plates of its own. Where plates say that a signal is smooth, they are all that
+    is fitted; hidden points weigh the two elsewhere.
+
+    Attributes
+    ----------
+    prior : Prior
+        The prior of the nodes, which are known where a point is near.
+    plates : ThinPlate
+        The plates.
+    is_weighed : bool
+        Whether the fit is to be weighed against the plates.
+    """
+
+    name: ClassVar[str] = "snapped"
+    learns: ClassVar[bool] = True
+    prior: Prior
+    plates: ThinPlate = ThinPlate()
+    is_weighed: bool = True
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan."""
+        return (WeighedPlan if self.is_weighed else SnappedPlan)(encoding, geometry, self, **options)
+
+    @property
+    def text(self) -> str:
+        """The name, with that of the prior."""
+        return f"{self.name}:{self.prior.text}"
+
+    @property
+    def start(self) -> Prior:
+        """The plates."""
+        return self.plates
+
+    @property
+    def stationary(self) -> Prior:
+        """The plates."""
+        return self.plates
+
+    def seeded(self, seed: int) -> "Snapped":
+        """Return the prior with another seed of the samples that are hidden."""
+        return replace(self, prior=self.prior.seeded(seed), plates=self.plates.seeded(seed))
+
+    def settled(self, report: FitReport) -> Prior:
+        """Return the plates with the numbers of a fit, or where it weighed the two, their sum with its weights."""
+        if not self.is_weighed or not isinstance(report, StackReport):
+            return self.plates.settled(report) if self.is_weighed else self._taking(report)
+        plates, snapped = self.plates, replace(self, is_weighed=False)
+        for part in report.fits:
+            plates, snapped = plates.settled(part), snapped._taking(part)
+        return Stack((plates, replace(snapped, plates=plates))).weighed_as(report)
+
+    def _taking(self, report: FitReport) -> "Snapped":
+        """Return the prior with the weights that a fit gave to the priors of the nodes, if it did."""
+        if isinstance(self.prior, Stack) and isinstance(report, StackReport):
+            return replace(self, prior=self.prior.weighed_as(report))
+        return self
+
+
+class WeighedPlan(Plan):
+    """Fit plates, and where these say that a signal is rough, weigh them against the fit of the nearest nodes.
+
+    The parameters are those of ``plan``, for points that have ``NearestNodes``. Gradients flow to the values through
+    plates, which are all that is fitted then.
+    """
+
+    has_gradient = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Snapped, **options: Any) -> None:
+        self.prior, self._options = prior, options
+        self.plates = prior.plates.plan(encoding, geometry, **options)
+        super().__init__(self.plates.encoding, self.plates.geometry, **options)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own choice."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels n"]) -> Fitted:
+        found = self.plates.solve(CenteredValues.of(values))
+        report = cast(PlateReport, found.report)
+        if is_tracked(values) or not _is_rough(report, float(values.detach().square().mean())):
+            return replace(found, report=replace(report, prior=repr(self.prior.plates)))
+        plates = self.prior.plates.settled(report)
+        both = Stack((plates, replace(self.prior, plates=plates, is_weighed=False)))
+        return both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
+
+
+def _is_rough(report: PlateReport, variance: float) -> bool:
+    """Return whether plates, by their numbers and their hidden error, suit a rough signal of a variance."""
+    if report.order > ROUGH_ORDER or (report.cutoff or math.inf) < ROUGH_CUTOFF:
+        return False
+    return any(10 ** (-psnr / 10) > ROUGH_ERROR * variance for psnr in (report.hold_out_psnr or {}).values())
+
+
+class SnappedPlan(Plan):
+    """Move values to the nearest nodes by plates, fit these, and fit plates to what is left at the points.
+
+    The fit of the nodes' box goes on beyond it by its difference from the plates, which is that of the nearest node. A
+    ``ValueError`` is raised for points without ``NearestNodes``.
+    """
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Snapped, **options: Any) -> None:
+        self.prior, self._options = prior, options
+        self.plates = prior.plates.plan(encoding, geometry, **options)
+        super().__init__(self.plates.encoding, self.plates.geometry, **options)
+        near = NearestNodes.of(geometry)
+        if near is None:
+            raise _checks.wrong("prior", "cn.ThinPlate() for these points", repr(prior))
+        self.near = near
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels n"]) -> Fitted:
+        between = cast(Blending, Blending.of(self.geometry)).interpolation(
+            self.geometry.positions(device=values.device), [], values.dtype
+        )
+        f = self._plates(values)
+        moved = values - between(f) + f[(..., *self.near.box)].flatten(2)[..., self.near.index]
+        samples = self.near.samples(moved[0].T, self.geometry.full_weights)
+        plan = self.prior.prior.plan(FourierEncoding.like(samples), samples.geometry, **self._options)
+        fit = plan.fit(samples.values)
+        inner = fit.render(alignment="sample").movedim(-1, 0)[None]
+        f = f + _continued(inner - f[(..., *self.near.box)], self.near.box, self.geometry.grid)
+        f = f + self._plates(values - between(f))
+        coefficients = continue_smoothly(f, cast(Any, self.encoding).shape, 2)
+        return Fitted(coefficients, fit.report)
+
+    def _plates(self, values: Float[Tensor, "1 channels n"]) -> Float[Tensor, "1 channels *lattice"]:
+        """Return the plates through values at the nodes."""
+        coefficients = self.plates.solve(CenteredValues.of(values)).coefficients
+        return coefficients[(..., *(slice(0, n) for n in self.geometry.grid))]
+
+
+def _continued(f: Float[Tensor, "1 channels *box"], box: tuple[slice, ...], lattice: tuple[int, ...]) -> Tensor:
+    """Return a signal of a part of a lattice on all of it, with the value of the nearest node beyond the part."""
+    margins = [(side.start, n - side.stop) for side, n in zip(box, lattice, strict=True)]
+    return pad(f, [width for ends in reversed(margins) for width in ends], mode="replicate")
