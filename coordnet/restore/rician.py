@@ -9,7 +9,7 @@ from scipy.special import ive
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.restore.noise import FAR, NODES, ClippedNoise, level_before, seen_level
+from coordnet.restore.noise import FAR, NODES, SCATTER, ClippedNoise, level_before, seen_level
 from coordnet.restore.wiener import window_means
 from coordnet.sampling.samples import units_of
 
@@ -19,6 +19,7 @@ LEAST_SLOPE = 0.5
 # Largest root of half the mean square in a window without signal, relative to the level that the frequencies tell: that
 # is too low by up to a quarter where there is no signal, since the variance hardly depends on small magnitudes.
 DARK = 1.4
+SIEVED = 5  # number of times that windows with a weak signal are left out
 EMPTY = 0.02  # share of such windows from which on they are taken for the background
 
 
@@ -51,7 +52,9 @@ def rician_level(signal: Float[Tensor, "*grid channels"]) -> float:
     """Estimate the standard deviation of Rician noise on a signal from its highest frequencies.
 
     The mean square of noise without signal is 2σ²: windows that are about as dark as the frequencies say have none, and
-    tell σ better. A ``ValueError`` is raised for negative values, which are no magnitudes.
+    tell σ better. In windows of n samples it has the relative deviation n^(-1/2); those far above the median of the
+    others have a weak signal, and are left out. A ``ValueError`` is raised for negative values, which are no
+    magnitudes.
     """
     check_magnitudes(signal)
     units = units_of(signal.unsqueeze(0))[0]
@@ -59,7 +62,11 @@ def rician_level(signal: Float[Tensor, "*grid channels"]) -> float:
     level = level_before(signal, RicianNoise.of(signal, seen_level(signal)))
     halves = window_means(signal.square().movedim(-1, 0).unsqueeze(0)).flatten() / 2
     dark = halves[halves < (DARK * level) ** 2]
-    level = math.sqrt(float(dark.median())) if len(dark) > EMPTY * len(halves) else level
+    if len(dark) > EMPTY * len(halves):
+        most = 1 + SCATTER * math.sqrt(len(halves) / signal.numel())
+        for _ in range(SIEVED):
+            dark = dark[dark <= most * dark.median()]
+        level = math.sqrt(float(dark.median()))
     return float(units) * level
 
 

@@ -50,6 +50,13 @@ def test_the_level_is_found_where_signals_are_bright_and_dark():
         assert rician_level(magnitudes(truth.double(), 0.1)) == pytest.approx(0.1, rel=0.12)
 
 
+def test_weak_signals_beside_the_background_do_not_raise_the_level():
+    """Less than a half of the picture has no signal, and as much one of about the noise's standard deviation."""
+    truth = torch.zeros(96, 96, 1, dtype=torch.float64)
+    truth[40:80], truth[80:] = 0.12, 0.8
+    assert rician_level(magnitudes(truth, 0.1, seed=1)) == pytest.approx(0.1, rel=0.03)
+
+
 def test_windows_have_their_own_variance(generator):
     truth = synthetic_photograph(64, 60, 1).double() * torch.linspace(0.02, 1, 60, dtype=torch.float64)[:, None]
     model = cn.NoiseModel(gain=0.05, floor=1e-5)
