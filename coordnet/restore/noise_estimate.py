@@ -10,12 +10,11 @@ from coordnet import _checks
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
-from coordnet.restore.noise_windows import SIDES, Windows, doubled
+from coordnet.restore.noise_windows import BANDS, SIDES, Windows, doubled, symmetric
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import units_of
 
-BANDS = 6  # parts of the modes by the length of their frequency; the first is where signals have most
 FLAT = 1.5  # ratio of the largest power of a part to the least, below which noise counts as white
 PEAKED = 4.0  # the same in signals of one channel, whose texture cannot be told from noise by the other channels
 QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
@@ -154,7 +153,8 @@ def colored_model(windows: Windows, found: Found, values: Float[Tensor, "*grid c
 def _of_last(windows: Windows, spectra: Tensor, values: Tensor) -> Float[Tensor, "1 modes"] | None:
     """Return the spectrum of the channel with most of the signal, None if the noise is hardly in the others.
 
-    It is bounded by theirs, since textures may have made it. JPEG removes most noise where there is nothing else, so
+    It is bounded by theirs and by its own in other directions, since textures may have made it; noise that differs by
+    direction does so in all channels. JPEG removes most noise where there is nothing else, so
     that the flattest windows have too little at high frequencies: its power is then taken to be the same at all.
     """
     bands, flat = _bands(windows, spectra), windows.seen.sum(1).unsqueeze(0)
@@ -162,7 +162,11 @@ def _of_last(windows: Windows, spectra: Tensor, values: Tensor) -> Float[Tensor,
         return float(bands[-1].max()) * flat
     if float(bands[-1].mean()) > QUIET * float(bands[:-1].mean()):
         return None
-    return torch.minimum(spectra[-1:], LOUDEST * float(bands[:-1].max()) * flat)
+    last = spectra[-1:]
+    if values.ndim == 3:
+        bound = torch.maximum(symmetric(spectra[-1], windows.shape), spectra[:-1].mean(0))
+        last = torch.minimum(last, bound)
+    return torch.minimum(last, LOUDEST * float(bands[:-1].max()) * flat)
 
 
 def _is_clean(windows: Windows) -> bool:
@@ -178,7 +182,7 @@ def _is_clean(windows: Windows) -> bool:
 def _bands(windows: Windows, spectra: Float[Tensor, "c modes"]) -> Float[Tensor, "c bands"]:
     """Return the mean power of spectra in parts of the modes, the lowest frequencies first."""
     flat = spectra / windows.seen.sum(1)
-    return torch.stack([flat[:, band].mean(1) for band in windows.radius.argsort().chunk(BANDS)], 1)
+    return torch.stack([flat[:, band].mean(1) for band in windows.bands], 1)
 
 
 def _may_share(windows: Windows, found: Found) -> bool:
@@ -193,7 +197,7 @@ def _may_share(windows: Windows, found: Found) -> bool:
         return False
     others = found.spectra[:-1].mean(0)
     energy = windows.modes[:, -1].abs().square() / found.line(windows.means.mean(1)).unsqueeze(1)
-    for band in windows.radius.argsort().chunk(BANDS)[BANDS // 2 :]:
+    for band in windows.bands[BANDS // 2 :]:
         least = float(energy[:, band].mean(1).quantile(QUANTILES[0]))
         if least > LIKE * float(others[band].mean()) + NEGLECTED * float(others.mean()):
             return False

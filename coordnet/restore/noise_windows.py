@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from coordnet.linalg.kronecker import outer_product
@@ -12,6 +12,7 @@ from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
 
 SIDES = {1: 256, 2: 16, 3: 8, 4: 4}  # samples along each axis of a window, by the number of axes
 MOST_WINDOWS = 6144  # windows that are looked at; they lie further apart on larger signals
+BANDS = 6  # number of parts of the modes; the first has the lowest frequencies, where signals have most
 ENDS = 0.1  # share of a window's values at the ends of the range, above which they may have been clipped
 
 
@@ -56,6 +57,23 @@ class Windows:
         """The length of the frequency of each mode in cycles per sample."""
         lines = [torch.fft.fftfreq(n, dtype=torch.float64) for n in self.shape]
         return torch.stack(torch.meshgrid(*lines, indexing="ij")).square().sum(0).sqrt().flatten()[1:]
+
+    @property
+    def bands(self) -> list[Int[Tensor, " part"]]:
+        """The numbers of the modes in ``BANDS`` parts by the length of their frequency, the lowest first."""
+        return list(self.radius.argsort().chunk(BANDS))
+
+
+def symmetric(spectrum: Float[Tensor, " modes"], shape: tuple[int, ...]) -> Float[Tensor, " modes"]:
+    """Return the power that a spectrum on square windows has in two of four directions at least: the second smallest.
+
+    The directions are those of a frequency and its mirror images by the axes and by their diagonal. Textures have most
+    of their energy in one of them, or along both diagonals; noise seldom differs by direction.
+    """
+    full = torch.cat([spectrum.max().reshape(1), spectrum]).reshape(shape)
+    mirrored = full.flip(0).roll(1, 0)
+    same = [full, mirrored, *([full.mT, mirrored.mT] if shape[0] == shape[1] else [])]
+    return torch.stack(same).sort(0).values[1].flatten()[1:]
 
 
 def doubled(shape: tuple[int, ...]) -> tuple[int, ...]:

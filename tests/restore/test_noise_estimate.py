@@ -165,6 +165,15 @@ def test_blocks_are_seen(generator):
     assert not has_blocks(smooth + 0.02 * torch.randn(160, 160, 1, generator=generator, dtype=torch.float64))
 
 
+def test_texture_in_one_direction_is_no_noise(generator):
+    """Gray waves cover all of the picture; the noise is alike in all channels and directions."""
+    truth, y = planted(cn.NoiseModel(gaussian_spectrum(1.0, 3), floor=1.0), generator)
+    white = torch.randn(*SIZE, 1, generator=generator, dtype=torch.float64)
+    waves = 0.08 * sum(white.roll(n, 1) for n in range(12)) / 12**0.5
+    model = cn.estimate_noise(truth + 0.1 * (y - truth) / (y - truth).std() + waves)
+    assert math.sqrt(model.floor) == pytest.approx(0.1, rel=0.1)
+
+
 def test_too_little_to_tell_is_refused(generator):
     with pytest.raises(ValueError, match="`noise`: expected white: too little"):
         required_noise(torch.rand(20, 20, 3, generator=generator), "colored")
