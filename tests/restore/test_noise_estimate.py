@@ -6,7 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.restore.noise import is_drawn
-from coordnet.restore.noise_estimate import has_blocks, required_noise
+from coordnet.restore.noise_estimate import required_noise
 from coordnet.restore.noise_factors import Factors, Line, deconvolved
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
 from tests.helpers import synthetic_photograph
@@ -156,13 +156,6 @@ def test_units_scale_the_model(units, generator):
     one, other = cn.estimate_noise(y), cn.estimate_noise(units * y)
     assert other.gain == pytest.approx(units * one.gain, rel=1e-6)
     assert other.floor == pytest.approx(units**2 * one.floor, rel=1e-6)
-
-
-def test_blocks_are_seen(generator):
-    smooth = synthetic_photograph(160, 160).double()
-    steps = 0.02 * torch.randn(20, 20, 1, generator=generator, dtype=torch.float64)
-    assert has_blocks(smooth + steps.repeat_interleave(8, 0).repeat_interleave(8, 1))
-    assert not has_blocks(smooth + 0.02 * torch.randn(160, 160, 1, generator=generator, dtype=torch.float64))
 
 
 def test_texture_in_one_direction_is_no_noise(generator):

@@ -1,0 +1,82 @@
+"""The noise that a picture had before JPEG rounded it: the noise whose own rounding leaves what flat windows show."""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.fft import idctn
+from torch import Tensor
+
+from coordnet.restore.noise_windows import Windows
+from coordnet.sampling.jpeg import PEAK, SIDE, TO_BRIGHTNESS
+from coordnet.sampling.jpeg_steps import brightness
+from coordnet.sampling.noise_model import NoiseModel
+
+DRAWN = 24  # blocks along each axis of the noise that is drawn and rounded
+LEAST_WINDOWS = 48  # windows of a picture in which noise is looked for
+FLATTEST = 0.05  # quantile of the windows' energies that is compared
+PLAINEST = (0.02, 0.1)  # quantiles whose ratio in photographs without noise is larger than in drawn noise
+TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture is seen: bricks with noise have 1.9
+# Ratio of the parts of the frequencies, each relative to drawn noise, above which the noise was not white before: the
+# demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4.
+UNEVEN = 4.0
+DEVIATIONS = (0.012, 0.2)  # range of the standard deviation of brightness; fainter noise is not told from texture
+HALVINGS = 10  # number of times that this range is halved, in its logarithm
+LEAST_STEPS = 0.25  # standard deviation in median steps of the table below which JPEG removed the noise itself
+
+
+def noise_before_jpeg(
+    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"]
+) -> NoiseModel | None:
+    """Return the noise of a JPEG picture that had white noise before it was rounded to some steps, None for others.
+
+    White noise of some standard deviations s is drawn and rounded to the steps. The s is taken
+    whose energies in windows are those of the picture's flattest ones. Where there is a signal, the rounding to a step
+    q adds the variance q²/12, and hardly more than s² where q is so large that it removes what it rounds. The result is
+    white noise with the sum of both, though with a spectrum, since the highest frequencies do not tell its variance.
+    """
+    windows = Windows.of(brightness(picture).unsqueeze(2))
+    if len(windows.modes) < LEAST_WINDOWS:
+        return None
+    flat, drawn = _flat_power(windows), np.random.default_rng(0).standard_normal((DRAWN, DRAWN, SIDE, SIDE))
+
+    def rounded(deviation: float) -> Windows:
+        blocks = np.asarray(idctn(np.rint(PEAK * deviation * drawn / steps) * steps, axes=(2, 3), norm="ortho"))
+        made = np.rint(blocks.swapaxes(1, 2).reshape(DRAWN * SIDE, DRAWN * SIDE, 1)) / PEAK
+        return Windows.of(torch.from_numpy(made))
+
+    low, high = DEVIATIONS
+    for _ in range(HALVINGS):
+        deviation = math.sqrt(low * high)
+        ratios = flat / _flat_power(rounded(deviation))
+        low, high = (deviation, high) if float(ratios.sort().values[1]) > 1 else (low, deviation)
+    is_white = float(ratios.max() / ratios.min()) < UNEVEN
+    is_textured = _spread(windows) > TEXTURED * _spread(rounded(deviation))
+    if low == DEVIATIONS[0] or PEAK * deviation < LEAST_STEPS * np.median(steps) or is_textured or not is_white:
+        return None
+    variance = deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, deviation**2).mean())
+    channels = picture.shape[2]
+    share = float(np.square(TO_BRIGHTNESS[0]).sum()) if channels == 3 else 1 / channels
+    return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
+
+
+def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:
+    """Return the mean energy in parts of the modes of the flattest windows, but at the lowest frequencies.
+
+    Textures have most of their energy in some directions. The modes of a part are those of four directions, of which
+    the one with the least energy counts.
+    """
+    energy, lines = windows.modes[:, 0].abs().square(), [torch.fft.fftfreq(n) for n in windows.shape]
+    rows, columns = (f.flatten()[1:] for f in torch.meshgrid(*lines, indexing="ij"))
+    direction = 2 * (rows * columns > 0).long() + (rows.abs() > columns.abs()).long()
+    parts = [[band[direction[band] == k] for k in range(4)] for band in windows.bands[1:]]
+    found = [[energy[:, part].mean(1).quantile(FLATTEST) for part in each] for each in parts]
+    return torch.tensor(found).amin(1).clamp(min=1e-12)
+
+
+def _spread(windows: Windows) -> float:
+    """Return the ratio of two low quantiles of the windows' energies at low frequencies, but the lowest."""
+    energy = windows.modes[:, 0, torch.cat(windows.bands[1:3])].abs().square().mean(1)
+    low, high = energy.quantile(torch.tensor(PLAINEST).to(energy)).tolist()
+    return high / max(low, 1e-12)

@@ -1,0 +1,58 @@
+"""Pictures that Pillow compressed: the steps that they show, and the noise that they had before."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import coordnet as cn
+from coordnet.restore.noise_before_jpeg import noise_before_jpeg
+from coordnet.sampling.jpeg_steps import shown_steps
+from tests.helpers import synthetic_photograph
+
+SIZE = (144, 160)
+
+
+def noisy(generator, channels=3, sigma=0.05):
+    truth = 0.2 + 0.6 * synthetic_photograph(*SIZE, channels).double()
+    return truth + sigma * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+
+
+def compressed(picture, quality):
+    """The picture that Pillow decodes, and its table for brightness."""
+    file, pixels = io.BytesIO(), np.uint8((255 * picture.clamp(0, 1)).round().numpy())
+    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "JPEG", quality=quality)
+    with Image.open(file) as image:
+        decoded = torch.from_numpy(np.asarray(image) / 255)
+        return decoded.reshape(picture.shape), np.array(image.quantization[0]).reshape(8, 8)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_decoded_picture_shows_its_table(channels, generator):
+    picture = noisy(generator, channels)
+    decoded, table = compressed(picture, 75)
+    steps = shown_steps(decoded)
+    assert steps is not None
+    assert (steps[:4, :4] == table[:4, :4]).all() and np.mean(steps == table) > 0.6
+    assert shown_steps(picture) is None and shown_steps(decoded[:, 3:]) is None and shown_steps(decoded[:12]) is None
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("quality", [75, 95])
+def test_the_noise_before_the_rounding_is_found(channels, quality, generator):
+    """The variance is that of the noise and of the rounding, which is at most as large."""
+    decoded, table = compressed(noisy(generator, channels), quality)
+    share = float(np.square([0.299, 0.587, 0.114]).sum()) if channels == 3 else 1.0
+    rounding = np.minimum((table / 255) ** 2 / 12, 0.05**2 * share).mean()
+    assert cn.estimate_noise(decoded).floor == pytest.approx(0.05**2 + rounding / share, rel=0.2)
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.1])
+def test_pictures_without_noise_before_jpeg_have_none(largest, generator):
+    """Texture that grows from one side to the other is no noise."""
+    smooth = noisy(generator, sigma=0.0)
+    texture = torch.randn(*SIZE, 1, generator=generator) * torch.linspace(0, largest, SIZE[1])[:, None]
+    decoded, table = compressed(smooth + texture, 75)
+    assert noise_before_jpeg(decoded, table.astype(float)) is None
