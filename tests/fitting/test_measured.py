@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import scipy.ndimage
 import scipy.sparse
 import torch
 
@@ -94,6 +95,15 @@ def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtyp
     assert given.report.sigma == pytest.approx(0.2, rel=1e-5)
     assert error(given) < 1.25 * min(error(cn.fit(noisy, prior=cn.Smoothness(1.5, s))) for s in strengths)
     assert error(given) < error(blind) < 4 * error(given)
+
+
+def test_the_noise_on_few_projections_of_a_smooth_field_is_found(generator):
+    """A spectrum that is no power law, and fewer values than nodes: noise may be taken for signal there."""
+    white = torch.randn(32, 32, 1, dtype=DOUBLE, generator=generator).numpy()
+    smooth = torch.from_numpy(scipy.ndimage.gaussian_filter(white, (1.5, 1.5, 0)))
+    operator = cn.operators.Projections([15 * k for k in range(12)], (32, 32))
+    noisy = cn.Measurements.of(operator, smooth / smooth.std(), sigma=0.3, generator=generator)
+    assert cn.fit(cn.Measurements(operator, noisy.values)).report.sigma == pytest.approx(0.3, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -16,7 +16,15 @@ from coordnet.linalg.operators import rotate
 from coordnet.networks.fit_reports import AdaptiveReport
 from coordnet.plans.plan import CenteredValues, Fitted, solve_each
 from coordnet.plans.systems import MeasuredSystem, largest_gain
-from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, LearnedPlan, Problem, decorrelate, growth, start_penalty
+from coordnet.priors.adaptive.spectrum import (
+    PENALTY_FLOOR,
+    SMOOTHING_WIDTH,
+    LearnedPlan,
+    Problem,
+    decorrelate,
+    growth,
+    start_penalty,
+)
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
@@ -32,8 +40,9 @@ LEARNING_TOLERANCE = ByAxes({1: 1e-5, 2: 2e-4, 3: 5e-4})
 class Learning:
     """The variances P of the modes and s² of the noise, and the solutions by which they are improved.
 
-    The ``draw`` has the modes of white noise on the lattice, (1, channels, *modes), and ``noise`` has normal errors of
-    the values. The solution ``z`` is that of the values and of simulated ones, (2, channels, *modes).
+    The ``draw`` has the modes of white noise on the lattice, (1, channels, *modes), without a mean, as values are
+    centered; ``noise`` has normal errors of the values. The solution ``z`` is that of the values and of simulated ones,
+    (2, channels, *modes).
     """
 
     problem: Problem
@@ -82,6 +91,8 @@ class Learning:
         modes = self.problem.modes
         rough = modes.roughness((1.0,) * len(modes.lattice))
         rough = rough.clamp(min=float(rough[rough > 0].min())).log().expand_as(log_ratio)
+        # It is smoothed as the ratio is, in which the first modes alone do not show: their variances would run away.
+        rough = modes.smooth(rough, SMOOTHING_WIDTH[len(modes.lattice)])
         weights = weights / weights.sum((0, *range(2, weights.ndim)), keepdim=True)
 
         def mean(x: Tensor) -> Tensor:
@@ -175,7 +186,8 @@ class MeasuredPlan(LearnedPlan):
             return torch.randn(1, values.shape[1], *size, dtype=values.dtype, generator=generator).to(values.device)
 
         lattice, weights = self.modes.on_padded_grid(), self.measurement.weights
-        draw = lattice.adjoint(normal(*lattice.lattice))
+        white = normal(*lattice.lattice)
+        draw = lattice.adjoint(white - white.mean(tuple(range(2, white.ndim)), keepdim=True))
         noise = torch.where(weights > 0, normal(*values.shape[2:]) / weights.clamp(min=1e-30).sqrt(), 0.0)
         power = _weighted_mean(weights, values.square()) or 1.0  # for values that are all 0
         drawn = _weighted_mean(weights, problem.measurement(self.modes(draw * shape.sqrt())).square())
