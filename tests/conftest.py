@@ -19,7 +19,7 @@ from tests import annotations as annotated
 MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
 TESTS = Path(__file__).parent
 DATA = TESTS.parents[1] / "shared" / "data"
-CALLERS = ("cli", "bench", "comparison", "restore")  # rooms that call the others
+CALLERS = ("cli", "bench", "comparison", "restore", "test_readme.py")  # rooms that call the others, and README's lines
 
 # Fixtures import what they need, because the process that starts the workers reads this file too, before they start.
 
@@ -47,7 +47,7 @@ settings.load_profile("tests")
 
 @pytest.fixture(autouse=True)
 def annotations(request, monkeypatch):
-    """Execute no annotations in the tests of commands and benches: those below them call the same functions."""
+    """Execute no annotations in the tests of `CALLERS`: those below them call the same functions."""
     annotated.begin(request.node)
     if request.path.relative_to(TESTS).parts[0] in CALLERS:
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
