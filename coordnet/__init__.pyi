@@ -32,6 +32,7 @@ from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
 from .priors.denoiser import Denoiser as Denoiser
 from .priors.evolving import Evolving as Evolving
+from .priors.exemplar import Exemplar as Exemplar
 from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local
 from .priors.plates import ThinPlate as ThinPlate

@@ -3,6 +3,7 @@
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
 from coordnet.priors.evolving import Evolving
+from coordnet.priors.exemplar import Exemplar
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
@@ -10,5 +11,5 @@ from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.spline import Spline
 
 # Their candidates are tried in this order, cheap ones first.
-PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Evolving, Smoothness, LeastSquares)
+PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Evolving, Smoothness, LeastSquares, Exemplar)
 PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in PRIOR_KINDS}

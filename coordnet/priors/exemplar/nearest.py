@@ -1,0 +1,117 @@
+"""The known patches that are nearest to given ones: PatchMatch, in parallel over all of these."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from coordnet.priors.exemplar.resolutions import Features, Known
+
+AT_ONCE = 4096  # patches that are compared together, in memory that a processor's cache holds
+JUMPS = (8, 4, 2, 1)  # pixels to the neighbors whose finds are taken over, as Rong and Tan's "Jump flooding" (2006)
+
+Corners = Int[Tensor, "n 2"]  # rows and columns of the first pixels of n patches
+Distances = Float[Tensor, " n"]  # the sums of squared differences of n patches from others
+
+
+class Matches(NamedTuple):
+    """The targets of a search, the known patches that it found for them, and their distances."""
+
+    targets: Corners
+    nearest: Corners
+    distances: Distances
+
+
+def whole_patches(known: Known, patch: int) -> Bool[Tensor, "rows columns"]:
+    """Return at the first pixel of each patch whether all of it is known."""
+    return avg_pool2d(known.double()[None, None], patch, 1)[0, 0] > 1 - 0.5 / patch**2
+
+
+class Search:
+    """The search for the known patch that is nearest to each patch with an unknown pixel.
+
+    Barnes, Shechtman, Finkelstein and Goldman, "PatchMatch: a randomized correspondence algorithm for structural image
+    editing" (2009).
+
+    Attributes
+    ----------
+    targets : (n, 2)
+        The first pixels of the patches with an unknown pixel.
+    """
+
+    def __init__(self, known: Known, patch: int, generator: torch.Generator) -> None:
+        self.patch, self.generator = patch, generator
+        self.whole = whole_patches(known, patch)
+        self.targets = (~self.whole).nonzero()
+        self.last = torch.tensor(self.whole.shape, device=known.device) - 1
+
+    def drawn(self) -> Corners:
+        """Return a known patch for each target, drawn at random."""
+        sources = self.whole.nonzero()
+        return sources[torch.randint(len(sources), (len(self.targets),), generator=self.generator).to(sources.device)]
+
+    def onto_all(self, nearest: Corners) -> Int[Tensor, "rows columns 2"]:
+        """Return the patch for every place: the one found for a target, and itself for a known one."""
+        rows, columns = (torch.arange(n, device=nearest.device) for n in self.whole.shape)
+        places = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1)
+        places[self.targets[:, 0], self.targets[:, 1]] = nearest
+        return places
+
+    def finer(self, coarse: Int[Tensor, "rows columns 2"]) -> Corners:
+        """Return for each target what was found at half the resolution (``onto_all``), or one drawn at random."""
+        limit = torch.tensor(coarse.shape[:2], device=coarse.device) - 1
+        parents = (self.targets // 2).minimum(limit)
+        found = self.targets - 2 * parents + 2 * coarse[parents[:, 0], parents[:, 1]]
+        return self._allowed(found, self.drawn())
+
+    def improved(self, features: Features, nearest: Corners, rounds: int) -> Matches:
+        """Return nearer patches after rounds of looking at those of neighbors and at random ones."""
+        count = features.shape[-1]
+        rows = features.flatten(1).unfold(0, self.patch, 1)
+        windows = rows.unfold(1, self.patch * count, count)  # (rows, columns, patch, patch × features), without a copy
+        distances = self._distances(windows, nearest.unsqueeze(0))[0]
+        for _ in range(rounds):
+            for jump in JUMPS:
+                nearest, distances = self._nearer(windows, nearest, distances, self._of_neighbors(nearest, jump))
+            nearest, distances = self._nearer(windows, nearest, distances, self._at_random(nearest))
+        return Matches(self.targets, nearest, distances)
+
+    def _of_neighbors(self, nearest: Corners, jump: int) -> Int[Tensor, "4 n 2"]:
+        """Return the patches that go on as what was found for the neighbors at a distance on the four sides."""
+        places, found = self.onto_all(nearest), []
+        for step in ((0, jump), (0, -jump), (jump, 0), (-jump, 0)):
+            neighbors = (self.targets + torch.tensor(step, device=nearest.device)).clamp(min=0).minimum(self.last)
+            found.append(places[neighbors[:, 0], neighbors[:, 1]] + self.targets - neighbors)
+        return torch.stack(found)
+
+    def _at_random(self, nearest: Corners) -> Int[Tensor, "draws n 2"]:
+        """Return patches at random in squares around those that were found, each half as wide as the one before."""
+        count = max(1, int(self.last.max())).bit_length()
+        radii = 2.0 ** torch.arange(count - 1, -1, -1)
+        drawn = 2 * torch.rand(count, len(nearest), 2, generator=self.generator) - 1
+        return nearest + (radii[:, None, None] * drawn).round().long().to(nearest.device)
+
+    def _allowed(self, found: Int[Tensor, "*several n 2"], otherwise: Corners) -> Int[Tensor, "*several n 2"]:
+        """Return patches where they are within the picture and known as a whole, others elsewhere."""
+        inside = found.clamp(min=0).minimum(self.last)
+        allowed = (inside == found).all(-1) & self.whole[inside[..., 0], inside[..., 1]]
+        return torch.where(allowed.unsqueeze(-1), inside, otherwise)
+
+    def _nearer(
+        self, windows: Tensor, nearest: Corners, distances: Distances, found: Int[Tensor, "several n 2"]
+    ) -> tuple[Corners, Distances]:
+        """Return the nearest of several patches where it is nearer than the one before, and its distance."""
+        found = self._allowed(found, nearest)
+        others, which = self._distances(windows, found).min(0)
+        best = found[which, torch.arange(len(nearest), device=nearest.device)]
+        return torch.where((others < distances)[:, None], best, nearest), torch.minimum(others, distances)
+
+    def _distances(self, windows: Tensor, found: Int[Tensor, "several n 2"]) -> Float[Tensor, "several n"]:
+        parts = []
+        for targets, others in zip(self.targets.split(AT_ONCE), found.split(AT_ONCE, 1), strict=True):
+            own = windows[targets[:, 0], targets[:, 1]]
+            each = (windows[other[:, 0], other[:, 1]].sub_(own) for other in others)
+            parts.append(torch.stack([difference.square_().sum((1, 2)) for difference in each]))
+        return torch.cat(parts, 1)
