@@ -72,8 +72,9 @@ Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
 PRIOR_TEXTS = (
-    "local, adaptive[:rounds=8], evolving (frames in time), plates[:order=4,cutoff=1], or "
-    "smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+    "local, adaptive[:rounds=8], evolving (frames in time), plates[:order=4,cutoff=1], "
+    "smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1], or exemplar[:patch=7] (texture copied into large holes of a "
+    "picture, where the others leave fog)."
 )
 Denoiser = Annotated[
     str | None,

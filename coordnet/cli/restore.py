@@ -140,7 +140,7 @@ def _scored(made: Restored) -> str:
     """Return a line with the PSNR at hidden samples, or with the reason why there is none."""
     expected, wide = made.expected_psnr, made.report.get("wide_holes", False)
     if expected is None:
-        unknown = "expected PSNR unknown: the holes are wider than what is known around them"
+        unknown = "expected PSNR in the holes unknown"
         return unknown if wide else "no sample was hidden to measure by"
     if wide:
         return f"expected PSNR about {expected:.0f} dB inside the holes, by hidden copies of them"
