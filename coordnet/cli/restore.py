@@ -128,8 +128,9 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
     scored = _scored(made) if made.std is None else f"expected PSNR {report.decibels(expected)}"
     part = Tiles(tuple(signal.shape[:-1])).middle
-    samples = sample(signal, known, dimensions=signal.ndim - 1)
-    before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
+    shown = signal[part]
+    samples = sample(shown, known[part] if isinstance(known, Tensor) else known, dimensions=shown.ndim - 1)
+    before = sampled_picture(samples, signal.shape[-1], float("nan"))
     kept = {name: made.report[name] for name in ("known", "pattern", "sigma", "prior") if name in made.report}
     return Shown(
         made, before, chosen, scored, {**kept, "hold_out_psnr" if made.std is None else "expected_psnr": expected}
