@@ -12,7 +12,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import FitReport
-from coordnet.plans.gaps import depths
+from coordnet.plans.hold_out import depths
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.exemplar.nearest import Search, whole_patches
 from coordnet.priors.exemplar.resolutions import Features, Known, Resolution, doubled, fog, resolutions

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from coordnet.plans.gaps import depths
+from coordnet.plans.hold_out import depths
 from coordnet.priors.exemplar.nearest import Distances, Matches
 from coordnet.priors.exemplar.resolutions import Features, Known, Resolution
 
