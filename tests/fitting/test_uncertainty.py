@@ -1,5 +1,6 @@
 """Intervals: the local scale of errors, quantiles of hidden errors, and what a fit keeps for them."""
 
+import dataclasses
 import math
 from dataclasses import replace
 
@@ -125,6 +126,8 @@ def test_errors_fall_by_the_mean_of_the_planted_and_the_usual_power_of_the_numbe
     few, fewer = (0.9 * shown**-3 + 10 * shown**-8 for shown in (0.8, 0.6))
     assert found.growth == pytest.approx(0.8 ** ((math.log(fewer / few, 0.8 / 0.6) + POWER) / 2))
     assert found.narrowing == pytest.approx(0.8 ** (0.9 * 1.5 + 0.1 * 4), rel=0.05)
+    inside = Calibration.of(table, dataclasses.replace(folded, in_shape=True), torch.zeros(20, 10, 1))
+    assert inside.growth == inside.narrowing == 1.0  # more samples elsewhere bring none nearer to what is inside a gap
 
 
 def test_slopes_are_learned_from_errors_of_fits_that_did_not_see_the_sample():

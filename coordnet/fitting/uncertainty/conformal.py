@@ -41,7 +41,7 @@ class Calibration:
         is taken.
     narrowing : float
         The same factor for the geometric mean of absolute errors, by which intervals narrow. A few large errors rule
-        the mean of squares; they hardly change this one. It is 1 for folds in the shape of what is unknown: more
+        the mean of squares; they hardly change this one. Both are 1 for folds in the shape of what is unknown: more
         samples elsewhere bring none nearer.
     """
 
@@ -59,8 +59,10 @@ class Calibration:
         known = table.samples.geometry.known(table.samples.channels)
         sought = ~known.flatten(0, -2).numpy()
         fewer = folded.single.shown / float(table.known.sum())
-        growth = fewer ** (max(_power(folded, _mean_square) + POWER, 0) / 2)
-        narrowing = 1.0 if folded.in_shape else fewer ** max(_power(folded, _typical), 0)
+        powers = (0.0, 0.0)
+        if not folded.in_shape:
+            powers = max(_power(folded, _mean_square) + POWER, 0) / 2, max(_power(folded, _typical), 0)
+        growth, narrowing = (fewer**power for power in powers)
         return cls(folded.single, LocalScale.learn(folded, signal), folded.distance, sought, growth, narrowing)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
