@@ -1,8 +1,7 @@
 """Encodings of points: simple and directional (concatenated), complex (Kronecker), joint, modulated, Fourier."""
 
 from coordnet.encodings import encoders
-from coordnet.encodings.encoding import DenseEncoding, Encoding
-from coordnet.encodings.fourier_encoding import FourierEncoding
+from coordnet.encodings.encoding import DenseEncoding, Encoding, FourierEncoding
 from coordnet.encodings.kinds import (
     ENCODERS,
     ComplexEncoding,

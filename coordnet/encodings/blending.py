@@ -1,4 +1,4 @@
-"""Blending: a model at a scattered point is a weighted sum of its values at the lattice nodes around the point."""
+"""How samples depend on a lattice: at a scattered point by a weighted sum of the values at the nodes around it."""
 
 import itertools
 import math
@@ -11,9 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.forward import Interpolation, Outside
+from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
 from coordnet.sampling.samples import Blend, Geometry
 
 QUINTIC = 6  # nodes of a polynomial of degree five
@@ -169,3 +170,31 @@ def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blen
     offsets = torch.arange(first, first + weights.shape[-1], device=scaled.device)
     index = left.long().unsqueeze(-1) + offsets
     return index.remainder(axis.count) if axis.periodic else index.clamp(0, axis.count - 1), weights
+
+
+def lattice_of(encoding: Encoding, geometry: Geometry) -> Axes:
+    """Return the axes of the lattice on which an encoding is fitted to samples.
+
+    They are the samples' own, but for means over cells of pixels whose encoding has a feature for each pixel: then they
+    are the pixels, and priors say what is between the samples.
+    """
+    if encoding.axis_encoders:
+        resolves = all(k >= n for k, n in zip(encoding.shape, geometry.grid, strict=True))
+    else:
+        resolves = getattr(encoding, "axes", None) == geometry.fine_axes
+    return geometry.fine_axes if resolves else geometry.axes
+
+
+def measure(
+    encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+) -> ForwardModel:
+    """Return the map from the lattice signal to the samples of a geometry, with their weights.
+
+    A ``ValueError`` is raised if a point is outside the lattice, or the blending needs encoders that are missing.
+    """
+
+    def interpolate(points: Tensor) -> Interpolation:
+        blending = Blending(geometry.closed_form_blend or "linear", geometry.axes)
+        return blending.interpolation(points, encoding.axis_encoders, dtype, geometry.outside)
+
+    return geometry.forward(lattice_of(encoding, geometry), interpolate, dtype, device)

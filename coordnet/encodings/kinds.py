@@ -13,8 +13,7 @@ from coordnet import _checks
 from coordnet.encodings.designs import LatestDesigns, designs
 from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.encodings.encoders.learnable_fourier import Modulator, cast_to_input
-from coordnet.encodings.encoding import DenseEncoding, Encoding
-from coordnet.encodings.fourier_encoding import FourierEncoding
+from coordnet.encodings.encoding import DenseEncoding, Encoding, FourierEncoding
 from coordnet.linalg.machine import as_generator
 from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis

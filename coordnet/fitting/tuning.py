@@ -11,10 +11,10 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings.blending import lattice_of, measure
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.plans.hold_out import hidden_error, middle
-from coordnet.plans.measure import lattice_of, measure
 from coordnet.plans.modes import Modes
 from coordnet.plans.systems import penalized_system
 from coordnet.priors.smoothness import SOLVER_TOLERANCE, Smoothness, modes_of

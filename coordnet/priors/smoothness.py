@@ -10,12 +10,12 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings.blending import lattice_of, measure
 from coordnet.linalg.folding import Folding
 from coordnet.linalg.operators import Diagonal
 from coordnet.linalg.transforms import CosineBasis
 from coordnet.networks.fit_reports import LeastSquaresReport
 from coordnet.plans.fourier_modes import FourierModes
-from coordnet.plans.measure import lattice_of, measure
 from coordnet.plans.modes import EncodingModes, Modes
 from coordnet.plans.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.plans.posterior import LatticePosterior, PerturbedPosterior, Posterior, draw_tolerance

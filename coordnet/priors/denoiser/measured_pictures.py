@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.plans.measure import measure
+from coordnet.encodings.blending import measure
 from coordnet.plans.plan import CenteredValues, Fitted
 from coordnet.priors.denoiser.admm import falling
 from coordnet.priors.denoiser.data_terms import Nearest, measured
