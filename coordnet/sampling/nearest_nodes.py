@@ -8,7 +8,7 @@ from torch import Tensor
 from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
-MOST_NODES = 2**19  # nodes of the box around points at most: the priors of pictures take minutes for more
+MOST_BOX_NODES = 2**19  # nodes of the box around points at most: the priors of pictures take minutes for more
 LEAST_KNOWN = 0.1  # share of the nodes in the box that are nearest to a point at least; clusters and tracks leave fewer
 
 
@@ -43,7 +43,7 @@ class NearestNodes:
         row, column = points.nodes // points.grid[1], points.nodes % points.grid[1]
         box = tuple(slice(int(at.min()), int(at.max()) + 1) for at in (row, column))
         lengths = tuple(side.stop - side.start for side in box)
-        if lengths[0] * lengths[1] > MOST_NODES:
+        if lengths[0] * lengths[1] > MOST_BOX_NODES:
             return None
         index = (row - box[0].start) * lengths[1] + column - box[1].start
         weights = points.full_weights
