@@ -13,7 +13,6 @@ from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks
 from coordnet.priors.local.mixture import CANDIDATES, Channels, likely, mixed, most_probable, power_laws
 from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior
-from coordnet.priors.local.precisions import Completed
 
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
 KNOWN_NOISE = (1 / 255) ** 2  # variance of the known entries' noise
@@ -36,9 +35,9 @@ class Assigned:
     means: Float[Tensor, "patches channels 1"]
     labels: Int[Tensor, "patches candidates"]
     probabilities: Float[Tensor, "patches candidates"]
-    groups: list[Group | Completed]  # the pairs of a patch and a candidate
+    groups: list[Group]  # the pairs of a patch and a candidate
 
-    def likely(self, count: int) -> tuple[Float[Tensor, " pairs"], Iterator[Group | Completed]]:
+    def likely(self, count: int) -> tuple[Float[Tensor, " pairs"], Iterator[Group]]:
         """Return the probabilities of the ``count`` likeliest classes of each patch, 0 for others, and their groups."""
         p, order = self.probabilities.sort(1, descending=True)
         p[:, count:] = 0
@@ -130,8 +129,8 @@ class LocalClasses:
         guess = patches.of(observed.pilot)
         means = guess.mean(2, keepdim=True)
         known = patches.of(observed.known)
+        y = torch.where(known, patches.of(observed.values) - means, 0.0)
         guess = guess - means
-        y = torch.where(known, patches.of(observed.values) - means, guess)
         if self.joint:
             lead = torch.einsum("pcs,c->ps", guess, self.channels.basis[:, 0])
             y, known = y.flatten(1).unsqueeze(1), known.flatten(1)
@@ -204,7 +203,7 @@ class LocalClasses:
         p, groups = assigned.likely(CANDIDATES)
         zero = p.new_zeros(len(assigned.means), len(self.column_weights), self.gaussians.covariances.shape[-1])
         candidates = assigned.labels.shape[1]
-        each = ((g.pairs // candidates, p[g.pairs], *g.posterior()) for g in groups)
+        each = ((g.pairs // candidates, p[g.pairs], *self.gaussians.posterior(g)) for g in groups)
         mean, variance = mixed(each, zero)
         if self.joint:
             shape = (len(mean), len(self.channels.energies), -1)

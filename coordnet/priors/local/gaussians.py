@@ -14,7 +14,6 @@ Williams 2006, equations 2.25 to 2.30; Yu, Sapiro and Mallat 2012.
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,7 +21,6 @@ from torch import Tensor
 
 from coordnet.linalg.machine import at_once, cholesky
 from coordnet.priors.local.patches import distinct_masks
-from coordnet.priors.local.precisions import Completed, Precisions
 
 FEW_MASKS = 16  # distinct masks up to which patches with the same mask and class share a factorization
 FACTORIZED = 2**19  # bytes of the covariances that are factorized together on a CPU; they fit into a cache
@@ -32,7 +30,6 @@ FACTORIZED = 2**19  # bytes of the covariances that are factorized together on a
 class Group:
     """Pairs of a patch and a class, as many factorizations (g) as differ, each shared by m pairs."""
 
-    of: "Gaussians"
     pairs: Int[Tensor, "g m"]  # the number of each pair
     classes: Int[Tensor, " g"]
     index: Int[Tensor, "g n"]  # the known entries of the patches
@@ -46,34 +43,7 @@ class Group:
             at = kept[0].nonzero()[:, 0]
             return replace(self, pairs=self.pairs[:, at], white=self.white[:, :, at])
         at = kept[:, 0].nonzero()[:, 0]
-        return Group(self.of, self.pairs[at], self.classes[at], self.index[at], self.factor[at], self.white[at])
-
-    def evidence(self, channel_weights: Float[Tensor, " channels"]) -> Float[Tensor, "g m"]:
-        """Return log N(y_o; 0, C) of the pairs, a weighted sum over channels."""
-        energy = self.white.square().sum(1) @ channel_weights
-        volume = 2 * self.factor.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
-        constant = self.index.shape[1] * math.log(2 * math.pi)
-        return -0.5 * (energy + channel_weights.sum() * (volume + constant))
-
-    def posterior(self) -> tuple[Float[Tensor, "g m channels size"], Float[Tensor, "g 1 1 size"]]:
-        """Return the means of the patches of a group, and the variances, which all channels share."""
-        covariances = self.of.covariances
-        size = covariances.shape[-1]
-        index = self.classes.unsqueeze(1) * size + self.index
-        rows = covariances.flatten(0, 1).index_select(0, index.flatten()).view(*index.shape, size)
-        half = torch.linalg.solve_triangular(self.factor.mT, rows.mT, upper=True, left=False).mT  # needs no copies
-        mean = (self.white.flatten(2).mT @ half).unflatten(1, self.white.shape[2:])
-        variance = covariances.diagonal(dim1=1, dim2=2)[self.classes] - half.square().sum(1)
-        return mean, variance.clamp(min=0)[:, None, None]
-
-    def add_moments(
-        self, weights: Float[Tensor, "g m"], shares: Float[Tensor, " channels"], total: Float[Tensor, "k size size"]
-    ) -> None:
-        """Add the weighted sums of H over the pairs of each class, in a weighted mean over channels."""
-        a = torch.linalg.solve_triangular(self.factor.mT, self.white.flatten(2), upper=True)
-        h = (a * (weights.unsqueeze(-1) * shares).flatten(1).unsqueeze(1)) @ a.mT
-        h -= weights.sum(1)[:, None, None] * torch.cholesky_inverse(self.factor)
-        total.view(-1).index_add_(0, _entries(self.classes, self.index, total.shape[-1]).flatten(), h.flatten())
+        return Group(self.pairs[at], self.classes[at], self.index[at], self.factor[at], self.white[at])
 
 
 @dataclass(frozen=True)
@@ -83,30 +53,21 @@ class Gaussians:
     covariances: Float[Tensor, "classes size size"]
     noise: float
 
-    @cached_property
-    def precisions(self) -> Precisions:
-        """The precisions of the classes, by which patches with few unknown entries are completed."""
-        return Precisions.of(self.covariances, self.noise)
-
     def groups(
         self,
         y: Float[Tensor, "patches channels size"],
         known: Bool[Tensor, "patches size"],
         labels: Int[Tensor, "patches candidates"],
-    ) -> Iterator[Group | Completed]:
+    ) -> Iterator[Group]:
         """Factorize the covariance of the known entries of every patch, for each of the classes it may belong to.
 
         Patches with a common mask share one factorization for each class: those without an unknown entry, or all of
-        them where there are few masks. Of others that are known for the most part, the precision of the unknown entries
-        is factorized. What y has there is only a guess.
+        them where there are few masks.
         """
         few = few_masks(known)
         masks, which = (torch.ones_like(known[:1]), known.all(1).long() - 1) if few is None else few
         yield from self._shared(y, masks, which, labels)
-        separate, mostly = which < 0, 2 * known.sum(1) >= known.shape[1]
-        yield from self._separate(y, known, labels, separate & ~mostly)
-        if bool((separate & mostly).any()):
-            yield from self.precisions.groups(y, ~known, labels, separate & mostly)
+        yield from self._separate(y, known, labels, which < 0)
 
     def _separate(self, y: Tensor, known: Tensor, labels: Tensor, chosen: Tensor) -> Iterator[Group]:
         """Factorize for each of the chosen patches, those with as many known entries together."""
@@ -141,7 +102,7 @@ class Gaussians:
     def _group(self, pairs: Tensor, classes: Tensor, index: Tensor, known: Float[Tensor, "g n m channels"]) -> Group:
         factor = self._factor(classes, index)
         white = torch.linalg.solve_triangular(factor, known.flatten(2), upper=False).reshape(known.shape)
-        return Group(self, pairs, classes, index, factor, white)
+        return Group(pairs, classes, index, factor, white)
 
     def _factor(self, classes: Tensor, index: Tensor) -> Float[Tensor, "g n n"]:
         entries = _entries(classes, index, self.covariances.shape[-1])
@@ -149,27 +110,41 @@ class Gaussians:
         covariance.diagonal(dim1=1, dim2=2).add_(self.noise)
         return cholesky(covariance)
 
+    def posterior(self, group: Group) -> tuple[Float[Tensor, "g m channels size"], Float[Tensor, "g 1 1 size"]]:
+        """Return the means of the patches of a group, and the variances, which all channels share."""
+        size = self.covariances.shape[-1]
+        index = group.classes.unsqueeze(1) * size + group.index
+        rows = self.covariances.flatten(0, 1).index_select(0, index.flatten()).view(*index.shape, size)
+        half = torch.linalg.solve_triangular(group.factor.mT, rows.mT, upper=True, left=False).mT  # needs no copies
+        mean = (group.white.flatten(2).mT @ half).unflatten(1, group.white.shape[2:])
+        variance = self.covariances.diagonal(dim1=1, dim2=2)[group.classes] - half.square().sum(1)
+        return mean, variance.clamp(min=0)[:, None, None]
+
     def moments(
-        self,
-        groups: Iterable[Group | Completed],
-        weights: Float[Tensor, " pairs"],
-        channel_weights: Float[Tensor, " channels"],
+        self, groups: Iterable[Group], weights: Float[Tensor, " pairs"], channel_weights: Float[Tensor, " channels"]
     ) -> Float[Tensor, "classes size size"]:
         """Return the weighted sums of E[xxᵀ | y] - S over the pairs of each class, in a weighted mean over channels."""
-        total, shares = torch.zeros_like(self.covariances), channel_weights / channel_weights.sum()
+        size = self.covariances.shape[-1]
+        total = torch.zeros_like(self.covariances)
         for group in groups:
-            group.add_moments(weights[group.pairs], shares, total)
+            a = torch.linalg.solve_triangular(group.factor.mT, group.white.flatten(2), upper=True)
+            w = weights[group.pairs]
+            columns = (w.unsqueeze(-1) * (channel_weights / channel_weights.sum())).flatten(1)
+            h = (a * columns.unsqueeze(1)) @ a.mT
+            h -= w.sum(1)[:, None, None] * torch.cholesky_inverse(group.factor)
+            total.view(-1).index_add_(0, _entries(group.classes, group.index, size).flatten(), h.flatten())
         exact = self.covariances.double()
         return (exact @ total.double() @ exact).to(total)
 
 
-def evidence(
-    groups: Iterable[Group | Completed], channel_weights: Float[Tensor, " channels"], count: int
-) -> Float[Tensor, " n"]:
+def evidence(groups: Iterable[Group], channel_weights: Float[Tensor, " channels"], count: int) -> Float[Tensor, " n"]:
     """Return log N(y_o; 0, C) of as many pairs as there are, ``count``, a weighted sum over channels."""
     result = channel_weights.new_empty(count)
     for group in groups:
-        result[group.pairs] = group.evidence(channel_weights)
+        energy = group.white.square().sum(1) @ channel_weights
+        volume = 2 * group.factor.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
+        constant = group.index.shape[1] * math.log(2 * math.pi)
+        result[group.pairs] = -0.5 * (energy + channel_weights.sum() * (volume + constant))
     return result
 
 
