@@ -16,6 +16,7 @@ from coordnet.media import MediaError
 from coordnet.media.array_files import HDF5_SUFFIXES
 from coordnet.media.columns import Table
 from coordnet.media.files import mismatch
+from coordnet.sampling.drift import moved_inside
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.points import points
 from coordnet.sampling.samples import Samples
@@ -112,7 +113,8 @@ def _between(places: np.ndarray, column: np.ndarray) -> Callable[..., np.ndarray
     known = np.isfinite(places).all(1) & np.isfinite(column)
     if places.shape[1] == 1:
         order = known.nonzero()[0][places[known, 0].argsort()]
-        return lambda x: np.interp(x, places[order, 0], column[order], np.nan, np.nan)
+        nodes = places[order, 0]
+        return lambda x: np.interp(moved_inside(x, nodes), nodes, column[order], np.nan, np.nan)
     return LinearNDInterpolator(places[known], column[known], rescale=True)
 
 

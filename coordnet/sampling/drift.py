@@ -89,7 +89,7 @@ def _column(name: str, given: Any, shape: tuple[int, ...], axes: Mapping[str, np
         if set(labelled.dims) != set(axes):
             found = ", ".join(map(str, labelled.dims))
             raise _checks.wrong("drift", f"{name} along {', '.join(axes)}", f"along {found}")
-        inside = {axis: _inside(x, np.asarray(labelled[axis])) for axis, x in axes.items()}
+        inside = {axis: moved_inside(x, np.asarray(labelled[axis])) for axis, x in axes.items()}
         given = labelled.interp(inside).transpose(*axes)
     elif axes is not None and callable(given):
         given = given(*np.meshgrid(*axes.values(), indexing="ij"))
@@ -102,7 +102,7 @@ def _column(name: str, given: Any, shape: tuple[int, ...], axes: Mapping[str, np
     return torch.from_numpy(np.broadcast_to(found, shape).copy())
 
 
-def _inside(x: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+def moved_inside(x: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     """Return coordinates, those that rounding alone puts beyond the outermost nodes moved onto these."""
     low, high = nodes.min(), nodes.max()
     nearest = x.clip(low, high)

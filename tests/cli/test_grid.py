@@ -209,6 +209,13 @@ def test_a_file_that_has_no_drift_for_the_grid_is_named_in_one_line(tmp_path, fi
         read_drift(tmp_path / file, names, axes)
 
 
+def test_a_drift_along_one_axis_reaches_nodes_that_only_rounding_puts_beyond_its_ends(tmp_path):
+    (tmp_path / "dem.csv").write_text("x,height\n0.1,1\n0.2,2\n0.3,4\n")
+    between = read_drift(tmp_path / "dem.csv", ["height"], ["x"])["height"]
+    found = between(np.array([0.1 - 1e-9, 0.15, 0.1 + 0.2, 0.32]))
+    np.testing.assert_allclose(found, [1, 1.5, 4, np.nan])
+
+
 def test_the_chosen_numbers_of_plates_are_said_whatever_the_seed():
     """Both numbers stand in the text of a prior that has them."""
     found = {"order": 3, "cutoff": 1.4}
