@@ -3,6 +3,7 @@
 import math
 import os
 import secrets
+import struct
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -79,6 +80,8 @@ def _one_line(error: BaseException) -> str:
     """Return the text of an error on one line of at most 200 characters, without path and number."""
     if isinstance(error, OSError) and error.errno is None and error.__cause__:
         error = error.__cause__  # imageio hides the plugin's error behind one of its own
+    if isinstance(error, struct.error | LookupError):
+        return "it is damaged or incomplete"  # the decoder's own text says what it unpacked, not what is wrong
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return textwrap.shorten(text, 200, placeholder="…")
 

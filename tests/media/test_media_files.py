@@ -138,6 +138,12 @@ def test_truncated_pictures(tmp_path, suffix, keep):
     _refused(tmp_path / f"cut.{suffix}", "cannot be decoded")
 
 
+@pytest.mark.parametrize("kept", [60, 100])
+def test_a_cut_picture_is_called_incomplete_without_the_words_of_its_decoder(tmp_path, kept):
+    (tmp_path / "cut.png").write_bytes(photo(tmp_path / "whole.png").read_bytes()[:kept])
+    _refused(tmp_path / "cut.png", r"found a file that cannot be decoded \(it is damaged or incomplete\)")
+
+
 @pytest.mark.parametrize("suffix", [".png", ".tif"])
 @pytest.mark.parametrize("keep", [0.3, 0.9])
 def test_truncated_deep_pictures(tmp_path, suffix, keep):
