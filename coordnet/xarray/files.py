@@ -45,7 +45,9 @@ def _open_zarr(path: Path) -> xarray.Dataset:
     """Open a group of arrays, or one array, of Zarr."""
     stored = importlib.import_module("zarr").open(str(path), mode="r")
     if hasattr(stored, "shape"):
-        return xarray.DataArray(importlib.import_module("dask.array").from_zarr(stored)).to_dataset(name=path.stem)
+        made = xarray.DataArray(importlib.import_module("dask.array").from_zarr(stored))
+        made.encoding["chunks"] = stored.chunks
+        return made.to_dataset(name=path.stem)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a store without consolidated metadata takes longer to open
         return xarray.open_zarr(path)

@@ -11,6 +11,7 @@ from coordnet.sampling.axes import ByAxes
 
 xarray = pytest.importorskip("xarray")
 pytest.importorskip("netCDF4")
+files = pytest.importorskip("coordnet.xarray.files")
 stores = pytest.importorskip("coordnet.xarray.stores")
 
 
@@ -69,6 +70,13 @@ def test_short_gaps_and_deviations(cube, run, coarse):
         assert {"sst", "sst_std", "flag"} == set(made.data_vars)
         inside = made.sst[:, :, 2:].isnull().sum()
         assert 0 < int(inside) < 6 * 25
+
+
+def test_an_array_of_zarr_without_labels_keeps_its_chunks(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(tmp_path / "z.zarr", shape=(6, 10), chunks=(3, 5), dtype="f4")[:] = 1
+    files.write_dataset(files.open_dataset(tmp_path / "z.zarr").load(), tmp_path / "copy.zarr")
+    assert zarr.open(tmp_path / "copy.zarr", mode="r")["z"].chunks == (3, 5)
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of a package below rioxarray
