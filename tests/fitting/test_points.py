@@ -292,3 +292,15 @@ def test_bands_have_a_sparse_twin(order):
     np.testing.assert_allclose(field.operator @ found, field.operator @ twin, atol=1e-7)
     with pytest.raises(SingularPlate):
         NormalEquations(field.select(np.arange(len(field.values)) < 1)).solve(Band.of(field.energy(3)), 1.0)
+
+
+def test_rough_surfaces_take_the_half_order_of_their_spectrum():
+    """Amplitudes |ω|^(-3/2) are those of plates of order 3/2."""
+    frequency = np.hypot(*np.meshgrid(*[np.fft.fftfreq(64)] * 2, indexing="ij"))
+    frequency[0, 0] = np.inf
+    noise = np.fft.fft2(np.random.default_rng(0).normal(size=(64, 64)))
+    surface = np.fft.ifft2(noise * frequency**-1.5).real / 1e3
+    known = np.random.default_rng(2).random((64, 64)) < 0.25
+    places = np.argwhere(known).astype(float)
+    fit = cn.fit(cn.points(places, surface[known], scales=[1.0, 1.0]), prior=cn.ThinPlate(cutoff=math.inf))
+    assert fit.report.order == 1.5
