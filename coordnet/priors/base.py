@@ -115,6 +115,10 @@ class Prior(ABC):
         """Return the prior with the numbers that a fit chose, for fits to parts of its samples; itself by default."""
         return self
 
+    def weighed_as(self, report: FitReport) -> "Prior":
+        """Return the prior with the weights of the candidates in a fit; itself by default, as it has none."""
+        return self
+
     def taught(self, fits: Sequence[Learned]) -> "Prior":
         """Return the prior with what fits to some blocks of a signal learned, for its other blocks of the same lengths.
 

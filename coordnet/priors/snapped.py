@@ -76,18 +76,14 @@ class Snapped(Prior):
 
     def settled(self, report: FitReport) -> Prior:
         """Return the plates with the numbers of a fit, or where it weighed the two, their sum with its weights."""
-        if not self.is_weighed or not isinstance(report, StackReport):
-            return self.plates.settled(report) if self.is_weighed else self._taking(report)
-        plates, snapped = self.plates, replace(self, is_weighed=False)
-        for part in report.fits:
-            plates, snapped = plates.settled(part), snapped._taking(part)
-        return Stack((plates, replace(snapped, plates=plates))).weighed_as(report)
-
-    def _taking(self, report: FitReport) -> "Snapped":
-        """Return the prior with the weights that a fit gave to the priors of the nodes, if it did."""
-        if isinstance(self.prior, Stack) and isinstance(report, StackReport):
+        if not self.is_weighed:
             return replace(self, prior=self.prior.weighed_as(report))
-        return self
+        if not isinstance(report, StackReport):
+            return self.plates.settled(report)
+        plates, inner = self.plates, self.prior
+        for part in report.fits:
+            plates, inner = plates.settled(part), inner.weighed_as(part) if part.prior == self.text else inner
+        return Stack((plates, replace(self, prior=inner, plates=plates, is_weighed=False))).weighed_as(report)
 
 
 class WeighedPlan(Plan):
