@@ -1,0 +1,90 @@
+"""Total variation as a prior: against the primal-dual method with dense matrices, and on planted steps."""
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.priors import total_variation
+from coordnet.sampling.grids import AreaLattice
+
+DOUBLE = torch.float64
+STEPPED = torch.full((24, 24, 1), 0.2)
+STEPPED[6:15, 5:20] = 0.9
+STEPPED[10:20, 12:17] = 0.5
+
+
+def gradient_matrices(height, width):
+    """Return dense forward differences along both axes of a flattened picture, 0 at the last nodes."""
+    units = [torch.eye(n, dtype=DOUBLE) for n in (height, width)]
+    rows, columns = (torch.diff(unit, dim=0, append=unit[-1:]) for unit in units)
+    return torch.kron(rows, torch.eye(width, dtype=DOUBLE)), torch.kron(torch.eye(height, dtype=DOUBLE), columns)
+
+
+def primal_dual(matrix, y, strength, grid, steps=500):
+    """Minimize |A f - y|²/2 + strength Σ|∇f| by Chambolle and Pock's method (2011), with a dense proximal map."""
+    gradients = torch.stack(gradient_matrices(*grid))
+    step = 0.35  # its square times the gradient's squared norm, at most 8, is below 1
+    inverse = torch.linalg.inv(step * matrix.T @ matrix + torch.eye(matrix.shape[1], dtype=DOUBLE))
+    f = bar = torch.zeros(matrix.shape[1], dtype=DOUBLE)
+    dual = torch.zeros(2, len(f), dtype=DOUBLE)
+    for _ in range(steps):
+        dual = dual + step * gradients @ bar
+        dual = dual / (dual.norm(dim=0) / strength).clamp(min=1)
+        before, f = f, inverse @ (f - step * torch.einsum("kij,ki->j", gradients, dual) + step * matrix.T @ y)
+        bar = 2 * f - before
+    return f
+
+
+def test_a_fit_is_that_of_the_primal_dual_method(generator, monkeypatch):
+    monkeypatch.setattr(total_variation, "PROXIMAL_STEPS", 400)
+    monkeypatch.setattr(total_variation, "PROXIMAL_CHANGE", 1e-8)
+    grid, strength = (7, 6), 0.05
+    psf = torch.rand(3, 3, dtype=DOUBLE, generator=generator)
+    operator = cn.operators.Blur(psf / psf.sum(), grid)
+    signal = STEPPED[4:11, 3:9].to(DOUBLE)
+    measured = cn.Measurements.of(operator, signal, sigma=0.02, generator=generator)
+    matrix = operator(torch.eye(42, dtype=DOUBLE).reshape(42, *grid)).reshape(42, -1).T
+    found = cn.fit(measured, prior=cn.TotalVariation(strength)).render(alignment="sample")
+    expected = primal_dual(matrix, measured.values.flatten(), strength, grid).reshape(*grid, 1)
+
+    def objective(f):
+        variation = (torch.stack(gradient_matrices(*grid)) @ f.flatten()).norm(dim=0).sum()
+        return float((matrix @ f.flatten() - measured.values.flatten()).square().sum() / 2 + strength * variation)
+
+    assert objective(found) == pytest.approx(objective(expected), rel=1e-3)
+    assert objective(found) < 0.95 * objective(signal)
+
+
+def test_steps_are_found_from_few_fourier_samples(generator):
+    drawn = torch.rand(24, 24, generator=generator) < 0.4
+    drawn[0, 0] = True
+    operator = cn.operators.FourierSamples(drawn)
+    measured = cn.Measurements.of(operator, STEPPED, sigma=0.005, generator=generator)
+    ours, adaptive = (
+        cn.psnr(cn.fit(measured, prior=prior).render(alignment="sample"), STEPPED)
+        for prior in (cn.TotalVariation(), cn.Adaptive())
+    )
+    assert ours > adaptive + 5
+
+
+def test_known_entries_stay_and_gaps_take_the_constants_around_them():
+    known = torch.ones(24, 24, dtype=torch.bool)
+    known[2:5, 2:22] = False  # within one part
+    samples = cn.sample(STEPPED, known.float())
+    made = cn.fit(samples, prior=cn.TotalVariation()).render(alignment="sample")
+    torch.testing.assert_close(made[known], STEPPED[known])
+    torch.testing.assert_close(made, STEPPED, atol=5e-3, rtol=0)
+
+
+def test_a_constant_stays_one():
+    made = cn.fit(cn.sample(torch.full((8, 8, 1), 0.5), "random:0.5"), prior=cn.TotalVariation()).render()
+    torch.testing.assert_close(made, torch.full((8, 8, 1), 0.5))
+
+
+def test_what_does_not_suit_is_refused_in_one_line():
+    with pytest.raises(ValueError, match="`strength`: expected a positive finite number"):
+        cn.TotalVariation(0.0)
+    cells = cn.Samples(AreaLattice((8, 8), (2, 2)), torch.zeros(4, 4, 1))
+    for samples in (cells, cn.sample(STEPPED, "every:2")):
+        with pytest.raises(ValueError, match="`geometry`: expected a mask of a lattice or measurements"):
+            cn.fit(samples, prior=cn.TotalVariation())
