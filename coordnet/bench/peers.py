@@ -239,13 +239,14 @@ def _channels(case: Case, method: Callable[[np.ndarray], np.ndarray]) -> Tensor:
     return torch.from_numpy(np.stack(found, -1)).to(case.samples.values)
 
 
-def _operator(case: Case) -> Any:
+def operator_of(case: Case) -> Any:
+    """Return the operator that was measured with."""
     return case.samples.geometry.operator
 
 
 def _deblurred(case: Case, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
     """Apply a method that assumes another border to the picture, continued by reflection."""
-    psf, inside = _operator(case).psf.double().numpy(), (slice(2 * HALF, -2 * HALF),) * 2
+    psf, inside = operator_of(case).psf.double().numpy(), (slice(2 * HALF, -2 * HALF),) * 2
     return _channels(case, lambda y: method(np.pad(y, 2 * HALF, mode="symmetric"), psf)[inside])
 
 
@@ -267,7 +268,7 @@ def filtered_back_projection(case: Case) -> Tensor:
     """Reconstruct by ``iradon`` with the best of its filters, chosen with hindsight."""
 
     def filtered(name: str) -> Tensor:
-        options: Any = {"circle": False, "output_size": _operator(case).domain[0], "filter_name": name}
+        options: Any = {"circle": False, "output_size": operator_of(case).domain[0], "filter_name": name}
         return _channels(case, lambda y: transform.iradon(y, ANGLES, **options))
 
     return case.best(map(filtered, ("ramp", "shepp-logan", "cosine", "hamming", "hann")))
@@ -275,7 +276,7 @@ def filtered_back_projection(case: Case) -> Tensor:
 
 def sart(case: Case) -> Tensor:
     """Reconstruct by ``iradon_sart`` with 1 to 8 passes, chosen with hindsight."""
-    height, width = _operator(case).domain
+    height, width = operator_of(case).domain
 
     def passes(count: int) -> Tensor:
         def one(y: np.ndarray) -> np.ndarray:
@@ -292,7 +293,7 @@ def sart(case: Case) -> Tensor:
 
 def zero_filled(case: Case) -> Tensor:
     """Return the inverse transform with zeros where nothing was measured."""
-    return _operator(case).adjoint(case.samples.values.movedim(-1, 0)).movedim(0, -1)
+    return operator_of(case).adjoint(case.samples.values.movedim(-1, 0)).movedim(0, -1)
 
 
 def total_variation(
@@ -303,7 +304,7 @@ def total_variation(
     The weight is chosen with hindsight. A gradient step of 1 / ``gain`` is stable for the largest eigenvalue of AᵀA, 1
     where the operator's rows are orthonormal (Beck and Teboulle, 2009).
     """
-    operator, y = _operator(case), case.samples.values.movedim(-1, 0)
+    operator, y = operator_of(case), case.samples.values.movedim(-1, 0)
 
     def solve(weight: float) -> Tensor:
         x = z = operator.adjoint(y) / gain
@@ -321,6 +322,10 @@ def total_variation(
 
 def tomography_by_total_variation(case: Case) -> Tensor:
     """Reconstruct from projections as ``total_variation`` does, in steps for the largest gain that they may have."""
-    ones = torch.ones(1, 1, *_operator(case).domain)
-    gain = float(_operator(case).adjoint(_operator(case)(ones)).max())  # the largest row sum of AᵀA bounds it
-    return total_variation(case, (0.05, 0.2, 0.5, 1.0), 100, gain)
+    return total_variation(case, (0.05, 0.2, 0.5, 1.0), 100, largest_gain(case))
+
+
+def largest_gain(case: Case) -> float:
+    """Return the largest row sum of AᵀA, which bounds its eigenvalues where A has no negative entry; at least 1."""
+    ones = torch.ones(1, 1, *operator_of(case).domain)
+    return max(1.0, float(operator_of(case).adjoint(operator_of(case)(ones)).max()))

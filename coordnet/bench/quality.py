@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import estimators, intervals, noises, peers, trained
+from coordnet.bench import estimators, generalized_variation, intervals, noises, peers, trained
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
 from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
@@ -252,6 +252,9 @@ EXPERIMENTS = (
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
                 baseline("total variation", peers.total_variation),
+                baseline(
+                    "total generalized variation", generalized_variation.total_generalized_variation, kind="fourier"
+                ),
                 baseline("zero filling", peers.zero_filled),
                 ADAPTED,
             ),
@@ -281,10 +284,16 @@ EXPERIMENTS = (
             MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections): (
                 *trained.networked(trained.filled),
                 baseline("total variation", peers.tomography_by_total_variation),
+                baseline(
+                    "total generalized variation", generalized_variation.total_generalized_variation, kind="projections"
+                ),
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
                 *trained.networked(trained.filled),
                 baseline("total variation", peers.total_variation),
+                baseline(
+                    "total generalized variation", generalized_variation.total_generalized_variation, kind="fourier"
+                ),
             ),
         },
         Finder(names=FOUR, sizes=(64,)),

@@ -16,7 +16,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 import coordnet
 from coordnet.analysis import stable_rank
-from coordnet.bench import papers, peers, signals, trained
+from coordnet.bench import generalized_variation, papers, peers, signals, trained
 from coordnet.bench.estimators import complex_
 from coordnet.bench.experiment import Case
 from coordnet.bench.jobs import limited
@@ -206,6 +206,16 @@ def test_total_variation_finds_a_square_from_a_few_projections():
     scan = coordnet.operators.Projections([0.0, 30.0, 60.0, 90.0, 120.0, 150.0], (16, 16))
     case = Case(coordnet.Measurements.of(scan, square), score=lambda estimate: psnr(estimate, square))
     assert psnr(peers.tomography_by_total_variation(case), square) > 30
+
+
+def test_generalized_variation_finds_a_ramp_with_a_step_where_total_variation_makes_stairs(monkeypatch):
+    monkeypatch.setattr(generalized_variation, "STEPS", 150)
+    across = torch.arange(20.0).expand(20, 20) / 20
+    ramps = torch.where(across > across.T, 0.7 * across, 1 - 0.6 * across.T).unsqueeze(-1)
+    fourier = coordnet.operators.FourierSamples(torch.rand(20, 20, generator=torch.Generator().manual_seed(0)) < 0.6)
+    case = Case(coordnet.Measurements.of(fourier, ramps), score=lambda estimate: psnr(estimate, ramps))
+    second = psnr(generalized_variation.total_generalized_variation(case, "fourier"), ramps)
+    assert second > psnr(peers.total_variation(case), ramps) + 1
 
 
 def test_networks_are_weighed_beside_what_is_done_without_them():
