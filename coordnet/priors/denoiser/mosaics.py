@@ -13,7 +13,7 @@ from coordnet.priors.denoiser.scale import Scale
 from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.sampling.grids import MaskedLattice
 
-WEIGHED = 2**15  # pixels of the middle of a picture whose mosaic of another phase gives the weight
+WEIGHED = 2**13  # pixels of the middle of a picture whose mosaic of another phase gives the weight; 2**15 gain nothing
 
 
 class DenoisedMosaicPlan(RefinedPlan):
