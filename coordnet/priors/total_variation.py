@@ -11,10 +11,10 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings.blending import measure
 from coordnet.linalg.borders import make_periodic
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import FitReport
-from coordnet.plans.measure import measure
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
