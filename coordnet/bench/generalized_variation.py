@@ -7,7 +7,7 @@ from torch import Tensor
 from coordnet.bench.experiment import Case
 from coordnet.bench.peers import largest_gain, operator_of
 
-STEPS = 300  # steps of the method
+PRIMAL_DUAL_STEPS = 300  # steps of the method
 CURVATURE = 2.0  # weight of the second order relative to that of the first, as is usual
 WEIGHTS = {"fourier": (0.002, 0.005, 0.01, 0.02), "projections": (0.05, 0.2, 0.5, 1.0)}  # those of total variation
 NORM = 12.0  # bound of the squared norm of (x, v) ↦ (∇x - v, E v) in the plane
@@ -31,7 +31,7 @@ def _solved(case: Case, weight: float) -> Picture:
     x = x_bar = operator.adjoint(y) / gain
     v = v_bar = x.new_zeros(2, *x.shape)
     p, q, r = torch.zeros_like(v), x.new_zeros(4, *x.shape), torch.zeros_like(y)
-    for _ in range(STEPS):
+    for _ in range(PRIMAL_DUAL_STEPS):
         p = _within(p + step * (_gradient(x_bar) - v_bar), weight)
         q = _within(q + step * _symmetrized(v_bar), CURVATURE * weight)
         r = (r + step * (operator(x_bar) - y)) / (1 + step)

@@ -209,7 +209,7 @@ def test_total_variation_finds_a_square_from_a_few_projections():
 
 
 def test_generalized_variation_finds_a_ramp_with_a_step_where_total_variation_makes_stairs(monkeypatch):
-    monkeypatch.setattr(generalized_variation, "STEPS", 150)
+    monkeypatch.setattr(generalized_variation, "PRIMAL_DUAL_STEPS", 150)
     across = torch.arange(20.0).expand(20, 20) / 20
     ramps = torch.where(across > across.T, 0.7 * across, 1 - 0.6 * across.T).unsqueeze(-1)
     fourier = coordnet.operators.FourierSamples(torch.rand(20, 20, generator=torch.Generator().manual_seed(0)) < 0.6)
