@@ -125,14 +125,14 @@ class SnappedPlan(Plan):
     """Move values to the nearest nodes by plates, fit these, and fit plates to what is left at the points.
 
     The fit of the nodes' box goes on beyond it by its difference from the plates, which is that of the nearest node. A
-    ``ValueError`` is raised for points without ``NearestNodes``.
+    ``ValueError`` is raised for points without ``NearestNodes``, be they dense or not.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Snapped, **options: Any) -> None:
         self.prior, self._options = prior, options
         self.plates = prior.plates.plan(encoding, geometry, **options)
         super().__init__(self.plates.encoding, self.plates.geometry, **options)
-        near = NearestNodes.of(geometry)
+        near = NearestNodes.of(geometry, least=0.0)  # few are left where some of many points are hidden
         if near is None:
             raise _checks.wrong("prior", "cn.ThinPlate() for these points", repr(prior))
         self.near = near

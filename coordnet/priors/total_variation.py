@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
-from skimage.restoration import denoise_tv_chambolle
 from torch import Tensor
 
 from coordnet import _checks
@@ -129,6 +128,8 @@ def _least_variation(
 
     The proximal map moves values by up to that magnitude: s² is the mean over the strength.
     """
+    from skimage.restoration import denoise_tv_chambolle  # arithmetic without it, where this prior is not asked for
+
     known = measurement.weights[0] > 0
     nearest: Nearest = entries(values, known) if measurement.is_mask else measured(values, measurement, 1.0)
 

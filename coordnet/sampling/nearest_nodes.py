@@ -31,11 +31,12 @@ class NearestNodes:
     index: Int[Tensor, " n"]
 
     @classmethod
-    def of(cls, points: Geometry) -> "NearestNodes | None":
+    def of(cls, points: Geometry, least: float = LEAST_KNOWN) -> "NearestNodes | None":
         """Return the nodes nearest to points in a plane.
 
         None is returned where a picture's priors do not suit these: on other lattices, on those that wrap around, for a
-        drift, for weights that differ, and for points in clusters or tracks.
+        drift, for weights that differ, and for points in clusters or tracks, which leave less than the ``least`` share
+        of the nodes known.
         """
         wraps = any(axis.periodic for axis in points.axes)
         if len(points.grid) != 2 or min(points.grid) < 2 or wraps or points.drift is not None or not points.is_binary:
@@ -48,7 +49,7 @@ class NearestNodes:
         index = (row - box[0].start) * lengths[1] + column - box[1].start
         weights = points.full_weights
         count = weights.new_zeros(lengths[0] * lengths[1], weights.shape[1]).index_add(0, index, weights)
-        if int((count > 0).sum()) < LEAST_KNOWN * count.numel():
+        if int((count > 0).sum()) < least * count.numel():
             return None
         geometry = MaskedLattice(lengths, weights=count.clamp(max=1).reshape(*lengths, -1))
         return cls(box, geometry, index)

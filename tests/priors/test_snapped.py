@@ -53,6 +53,13 @@ def test_a_track_has_no_lattice_of_nearest_nodes():
     assert NearestNodes.of(cn.points(PIXELS, PICTURE[KNOWN], period={"x": 30.0}).geometry) is None
 
 
+def test_the_few_points_that_are_left_in_a_fold_are_fitted_too():
+    samples = cn.points(PIXELS, PICTURE[KNOWN], scales=[1.0, 1.0])
+    few = samples.without(torch.arange(len(PIXELS))[:, None] % 4 > 0)
+    assert NearestNodes.of(samples.geometry) is not None and NearestNodes.of(few.geometry) is None
+    assert cn.fit(few, prior=Snapped(CUBIC, PLATES, is_weighed=False)).report.method
+
+
 def test_rough_points_are_weighed_and_refits_keep_the_weights():
     samples = cn.points(PIXELS, PICTURE[KNOWN], scales=[1.0, 1.0])
     fit = cn.fit(samples, prior=Snapped(CUBIC, PLATES))
