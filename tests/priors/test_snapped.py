@@ -48,9 +48,10 @@ def test_a_track_has_no_lattice_of_nearest_nodes():
     angle = np.linspace(0, 6, 200)
     track = cn.points(np.stack([np.cos(angle), np.sin(angle)], -1), angle, scales=[1.0, 1.0])
     assert NearestNodes.of(track.geometry) is None
+    wrapped = cn.points(PIXELS, PICTURE[KNOWN], period={"x": 30.0})
+    assert NearestNodes.of(wrapped.geometry) is None
     with pytest.raises(ValueError, match="ThinPlate"):
-        cn.fit(track, prior=Snapped(CUBIC, PLATES, is_weighed=False))
-    assert NearestNodes.of(cn.points(PIXELS, PICTURE[KNOWN], period={"x": 30.0}).geometry) is None
+        cn.fit(wrapped, prior=Snapped(CUBIC, PLATES, is_weighed=False))
 
 
 def test_the_few_points_that_are_left_in_a_fold_are_fitted_too():
