@@ -20,6 +20,7 @@ from coordnet.sampling.nearest_nodes import NearestNodes
 from coordnet.sampling.samples import Geometry, Samples
 
 LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
+SNAPPED = range(1_000, 2**15)  # numbers of points whose nearest nodes are fitted unasked: fewer are to take a second
 Solver = Literal["closed-form", "gradient"]
 Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
@@ -32,8 +33,9 @@ def suited(setting: Setting) -> Prior | None:
     lattices have frequencies of their own, so that they cannot be summed with others. Means over cells and
     measurements, of which none can be hidden in the way that others are missing, take the last that suits. Points on
     nodes that were laid for them take plates, which in a plane are weighed against the fit of the nearest nodes under
-    the priors that suit these (``Snapped``). Mosaics take the local prior, since one with hidden samples is none. A
-    whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized.
+    the priors that suit these (``Snapped``), if there are neither few nor many points (``SNAPPED``). Mosaics take the
+    local prior, since one with hidden samples is none. A whole lattice with every sample needs none, unless an axis is
+    too long for its design matrix to be factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
@@ -42,7 +44,8 @@ def suited(setting: Setting) -> Prior | None:
     if geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0):
         found = [prior for prior in found if isinstance(prior, Local)] or found
     if geometry.is_laid:
-        near = NearestNodes.of(geometry) if ThinPlate() in found else None
+        weighs = ThinPlate() in found and len(geometry.nodes) in SNAPPED
+        near = NearestNodes.of(geometry) if weighs else None
         inner = near and suited(replace(setting, geometry=near.geometry))
         return Snapped(inner) if inner else (found or [None])[-1]
     if len(found) > 1 and geometry.hides_alike:
