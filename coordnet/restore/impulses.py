@@ -8,13 +8,15 @@ from torch import Tensor
 WINDOW = 5  # side in pixels of the square whose median a lost pixel differs from
 APART = 0.2  # least such difference, relative to the range of the values
 LEAST, MOST = 0.002, 0.4  # shares of the pixels at either end that may be lost: fewer are details, more have no median
-ALONE = 0.7  # least share of the pixels at the ends of the range that differ from their medians: others are surfaces
+ALIKE = 2.0  # neighbors that are both lost, relative to those of pixels that are lost independently, at most
+CHANCE = 4  # such neighbors that prove nothing
 
 
 def lost_pixels(picture: Float[Tensor, "height width channels"]) -> Bool[Tensor, "height width"] | None:
-    """Return the pixels that are lost, None where none are, or the picture has black or white surfaces of its own.
+    """Return the pixels that are lost, None where none are, or where black and white details are the picture's own.
 
-    All channels of a lost pixel are at the same end of the range of the values, far from the median around it.
+    All channels of a lost pixel are at the same end of the range of the values, far from the median around it. Pixels
+    are lost independently of each other, while details such as strokes, edges and sparks are of several pixels.
     """
     low, high = picture.min(), picture.max()
     ends = torch.stack([(picture == end).all(-1) for end in (low, high)])
@@ -22,6 +24,12 @@ def lost_pixels(picture: Float[Tensor, "height width channels"]) -> Bool[Tensor,
     around = torch.from_numpy(median_filter(gray.double().cpu().numpy(), WINDOW)).to(gray)
     lost = ends & ((gray - around).abs() > APART * (high - low))
     shares = lost.double().mean((1, 2))
-    is_alone = float(lost.sum()) >= ALONE * float(ends.sum())
-    is_noise = bool(((shares >= LEAST) & (shares <= MOST)).all()) and is_alone
-    return lost.any(0) if is_noise else None
+    found = lost.any(0)
+    is_noise = bool(((shares >= LEAST) & (shares <= MOST)).all()) and _are_independent(found)
+    return found if is_noise else None
+
+
+def _are_independent(lost: Bool[Tensor, "height width"]) -> bool:
+    """Return whether neighbors along the axes are both lost hardly more often than independent pixels would be."""
+    pairs = (lost[1:] & lost[:-1]).sum() + (lost[:, 1:] & lost[:, :-1]).sum()
+    return float(pairs) <= ALIKE * 2 * lost.numel() * float(lost.double().mean()) ** 2 + CHANCE

@@ -90,3 +90,21 @@ def test_black_and_white_surfaces_are_not_lost():
     drawing[20:50, 30:60] = 1.0
     assert lost_pixels(drawing) is None
     assert lost_pixels(synthetic_photograph(90, 100)) is None
+
+
+def test_pixels_are_lost_beside_a_black_surface(generator):
+    truth = 0.2 + 0.6 * synthetic_photograph(96, 90)
+    truth[:50] = 0.0
+    drawn = torch.rand(96, 90, generator=generator)
+    found = lost_pixels(torch.where((drawn < 0.05).unsqueeze(-1), (drawn < 0.025).unsqueeze(-1).to(truth), truth))
+    assert found is not None
+    seen = (drawn < 0.025) | ((drawn < 0.05) & (torch.arange(96) >= 53).unsqueeze(1))
+    assert int((found & seen).sum()) > 0.97 * int(seen.sum()) and int((found & (drawn >= 0.05)).sum()) <= 2
+
+
+def test_strokes_and_sparks_are_details():
+    """Each is as rare as lost pixels are, at both ends, but of several pixels beside each other."""
+    picture = torch.full((90, 100, 1), 0.5)
+    picture[4::9, 5::12] = picture[5::9, 5::12] = 0.0
+    picture[1::9, 9::12] = picture[1::9, 10::12] = 1.0
+    assert lost_pixels(picture) is None
