@@ -82,6 +82,10 @@ class Fitted:
     report: FitReport
     learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
 
+    def signal(self, lattice: tuple[int, ...]) -> Float[Tensor, "signals channels *lattice"]:
+        """Return the centered signal on a lattice of some lengths, with which Fourier coefficients begin."""
+        return self.coefficients[(..., *(slice(0, n) for n in lattice))]
+
 
 Judged = tuple[Fitted, HeldOut | None]
 Begun = Mapping[Any, Judged]  # results of other priors, whose keys they are

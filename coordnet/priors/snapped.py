@@ -158,8 +158,7 @@ class SnappedPlan(Plan):
 
     def _plates(self, values: Float[Tensor, "1 channels n"]) -> Float[Tensor, "1 channels *lattice"]:
         """Return the plates through values at the nodes."""
-        coefficients = self.plates.solve(CenteredValues.of(values)).coefficients
-        return coefficients[(..., *(slice(0, n) for n in self.geometry.grid))]
+        return self.plates.solve(CenteredValues.of(values)).signal(self.geometry.grid)
 
 
 def _continued(f: Float[Tensor, "1 channels *box"], box: tuple[slice, ...], lattice: tuple[int, ...]) -> Tensor:

@@ -89,7 +89,7 @@ class TotalVariationPlan(Plan):
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
-        f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
+        f = fitted.signal(self.geometry.grid)[0]
         if not (mean := float(_gradient(f).mean())):
             return fitted
         strength, psnr = self.prior.strength, None

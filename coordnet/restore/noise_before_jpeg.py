@@ -31,10 +31,10 @@ def noise_before_jpeg(
 ) -> NoiseModel | None:
     """Return the noise of a JPEG picture that had white noise before it was rounded to some steps, None for others.
 
-    White noise of some standard deviations s is drawn and rounded to the steps. The s is taken
-    whose energies in windows are those of the picture's flattest ones. Where there is a signal, the rounding to a step
-    q adds the variance q²/12, and hardly more than s² where q is so large that it removes what it rounds. The result is
-    white noise with the sum of both, though with a spectrum, since the highest frequencies do not tell its variance.
+    White noise is drawn and rounded to the steps, and its standard deviation s is chosen so that the energies in its
+    windows are those of the picture's flattest ones. Where there is a signal, rounding to a step q adds an error of
+    variance q²/12, or about s² where q is so large that the noise is removed. The result is white noise of the sum of
+    both variances; it is given as a spectrum, because its level cannot be read from the picture's highest frequencies.
     """
     windows = Windows.of(brightness(picture).unsqueeze(2))
     if len(windows.modes) < LEAST_WINDOWS:

@@ -55,7 +55,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
         options = {"dtype": self.dtype, "device": self.device}
         plan = type(self)(self.encoding, self.geometry.reweighted(shown), self.prior, self.pilot, **options)
         fitted = plan.start.solve(CenteredValues.of(values.unsqueeze(0)))
-        pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
+        pilot = fitted.signal(self.geometry.grid)[0]
         where = (hidden[0] > 0).expand_as(values)
         both = (self.measurement(f.unsqueeze(0))[0] for f in (pilot, plan.refined(pilot, values)))
         error, second = ((f - values)[where].double() for f in both)

@@ -84,7 +84,7 @@ class DenoiserPlan(Plan):
             weight = least_squares_weight(held_out.errors(held_out.estimate), held_out.errors(second))
             if not weight:
                 return before
-            f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
+            f = fitted.signal(self.geometry.grid)[0]
             known = self.geometry.known(len(f)).movedim(-1, 0).to(f.device)
             put = self._put(values[0])
             f = f + weight * (self._filled(f, put, known, scale, error, bar) - f)

@@ -60,7 +60,7 @@ class RefinedPlan(Plan):
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
-        f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
+        f = fitted.signal(self.geometry.grid)[0]
         plan = self.after(fitted)
         if not (weight := plan.weight(values[0], f)):
             return replace(fitted, report=replace(fitted.report, prior=repr(self.pilot)))

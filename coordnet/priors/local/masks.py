@@ -106,7 +106,7 @@ class LocalPlan(Plan):
         """Return the coefficients of one centered signal, and the estimate of what the pilot hid; see ``Plan``."""
         fitted, held_out = (begun or {}).get(self.prior.pilot) or self.pilot.solve_and_hold_out(values)
         signal = Signal.of(values[0], self.measurement.weights[0] > 0)
-        pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
+        pilot = fitted.signal(self.geometry.shape)[0] / signal.range
         f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
         sought = ~signal.known if self.exact else torch.ones_like(signal.known)
         near = distances(signal.known, clustered=self._clustered) <= FARTHEST
