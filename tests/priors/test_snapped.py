@@ -35,6 +35,14 @@ def test_values_are_moved_along_a_plane_to_the_nodes():
     np.testing.assert_allclose(found, query @ [1.0, -2.0], atol=1e-4)
 
 
+def test_plates_take_what_the_nodes_leave_at_the_points():
+    """The nodes' prior smooths, so that without those plates the values at the points would not come back."""
+    places = PIXELS[:100] + 0.4 * RNG.random((100, 2))
+    values = PICTURE[KNOWN][:100]
+    fit = cn.fit(cn.points(places, values, scales=[1.0, 1.0]), prior=Snapped(cn.ThinPlate(2, 0.3), CUBIC, False))
+    np.testing.assert_allclose(fit(torch.from_numpy(places))[:, 0], values, atol=1e-3)
+
+
 def test_a_node_has_the_mean_of_its_points_that_are_known():
     samples = cn.points([[0.0, 0.0], [0.1, 0.0], [2.0, 3.0], [3.0, 1.0]], [1.0, 3.0, 5.0, np.nan])
     geometry = cn.sampling.ScatteredPoints((4, 5), torch.tensor([[0.0, 0.0], [0.02, 0.0], [0.5, 0.6], [0.75, 0.2]]))
