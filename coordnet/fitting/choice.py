@@ -1,6 +1,7 @@
 """The choice of a prior for some samples, the one that suits or a stack of all that do, and of an encoder for it."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from coordnet.encodings import FourierEncoding
@@ -75,7 +76,8 @@ def choose_prior(
 
 def weighed(prior: Prior, samples: Samples) -> Prior:
     """Return the prior of a fit that names one: with those that suit the samples, if it is to be weighed among them."""
-    return prior.among(suited(Setting(samples.geometry, samples.channels, samples.values.device)), samples.geometry)
+    setting = Setting(samples.geometry, samples.channels, samples.values.device)
+    return prior.among(partial(suited, setting), samples.geometry)
 
 
 def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "closed-form") -> Family:

@@ -1,7 +1,7 @@
 """What a prior is: parameters, when it suits which samples and what it costs, its plan, and its words."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
@@ -95,8 +95,8 @@ class Prior(ABC):
         """Return the priors of this kind that suit a setting and are weighed unasked; none by default."""
         return ()
 
-    def among(self, others: "Prior | None", geometry: Geometry) -> "Prior":
-        """Return the prior of a fit that names this one, where others suit the samples unasked; itself by default."""
+    def among(self, others: "Callable[[], Prior | None]", geometry: Geometry) -> "Prior":
+        """Return the prior of a fit that names this one; by default itself, which does not ask which others suit."""
         return self
 
     def seconds(self, setting: Setting) -> float:

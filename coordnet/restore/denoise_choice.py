@@ -133,7 +133,7 @@ def _chosen_prior(
     if asked is not None and not isinstance(asked, Denoiser):
         return asked, None
     better, tried = _better_prior(values, noise, seed)
-    return (better if asked is None else asked.among(better, Lattice(tuple(values.shape[:-1])))), tried
+    return (better if asked is None else asked.among(lambda: better, Lattice(tuple(values.shape[:-1])))), tried
 
 
 def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:

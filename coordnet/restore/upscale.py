@@ -250,7 +250,7 @@ def divided(
     None for small or constant ones.
     """
     geometry, local = _cells(tuple(values.shape), count), Local(noise=noise)
-    prior = local if denoiser is None else denoiser.with_noise(noise).among(local, geometry)
+    prior = local if denoiser is None else denoiser.with_noise(noise).among(lambda: local, geometry)
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
     made = plan(FourierEncoding.on(geometry.pixels), geometry, prior, **options).fit(values)
     found = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]

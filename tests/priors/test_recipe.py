@@ -106,6 +106,17 @@ def test_it_is_chosen_where_no_other_suits_and_weighed_elsewhere():
     assert "flat:step=0.5" in [c.prior for c in cn.fit(cn.sample(SIGNAL, KNOWN.float())).report.candidates]
 
 
+def test_a_fit_that_names_its_prior_asks_for_no_other(monkeypatch):
+    def candidates(setting):
+        raise LookupError
+
+    monkeypatch.setattr(Flat, "candidates", candidates)
+    samples = cn.sample(SIGNAL, KNOWN.float())
+    with pytest.raises(LookupError):
+        cn.fit(samples)
+    torch.testing.assert_close(cn.fit(samples, prior=Flat()).render(alignment="sample"), filled(0.25))
+
+
 def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert parse_prior("flat:step=0.75").text == "flat:step=0.75"

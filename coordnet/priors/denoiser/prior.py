@@ -1,5 +1,6 @@
 """A denoiser of pictures as a prior: which samples it suits, and its plans."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -98,13 +99,12 @@ class Denoiser(DenoiserParameters, Prior):
         suited = Local.candidates(Setting(geometry)) or (Adaptive(),)
         return suited[0].with_noise(self.noise) if self.noise else suited[0]
 
-    def among(self, others: Prior | None, geometry: Geometry) -> Prior:
-        """Return a stack of other priors with this one, or this one after them where no sample can be hidden."""
-        if others is None:
-            return self
-        if isinstance(others, Stack) and not _is_mosaic(geometry):
-            return Stack((*others.priors, self))
-        return replace(self, pilot=others)
+    def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
+        """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
+        found = others()
+        if isinstance(found, Stack) and not _is_mosaic(geometry):
+            return Stack((*found.priors, self))
+        return self if found is None else replace(self, pilot=found)
 
     @property
     def start(self) -> Prior:
