@@ -70,7 +70,7 @@ class HeldOut:
         if geometry.filled_axes is None:
             known = (geometry.full_weights > 0).movedim(-1, 0).to(values.device)
             mask = ForwardModel.mask(known.unsqueeze(0).to(values))
-            if others and not mask.is_structured_mask:
+            if others and not mask.hides_in_shape:
                 left, share = _left(known, share, others)
                 mask = ForwardModel.mask(left.unsqueeze(0).to(values))
             hidden = mask.hide(share, torch.Generator().manual_seed(seed))

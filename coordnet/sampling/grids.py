@@ -133,7 +133,7 @@ class AreaLattice(Geometry):
     grid: tuple[int, ...]
     cells: tuple[int, ...] = ()
     weights: Float[Tensor, "..."] | None = None
-    has_cells = is_regular = True  # type: ignore[assignment]
+    is_regular = True  # type: ignore[assignment]
     is_nodal = is_strided = hides_alike = False  # type: ignore[assignment]
     footprint = "area"
 

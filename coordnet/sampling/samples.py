@@ -42,7 +42,6 @@ class Geometry(ABC):
     is_laid: bool = False  # whether the nodes were laid for the samples, denser than these and beyond them
     drift: Drift | None = None  # columns on which the values at points depend linearly, beside a field
     latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles
-    has_cells: bool = False  # whether the samples are means over cells, not values at points
     hides_alike: bool = True  # whether samples can be hidden in the way that others are missing
 
     @property

@@ -89,6 +89,11 @@ class ScatteredPoints(Geometry):
         return tuple(Axis(n, periodic=wraps) for n, wraps in zip(self.grid, periodic, strict=True))
 
     @property
+    def pixels(self) -> Axes:
+        """The whole lattice."""
+        return self.axes
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The number of points."""
         return (len(self.points),)

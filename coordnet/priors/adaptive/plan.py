@@ -96,7 +96,7 @@ class Adaptive(Prior):
     def candidates(cls, setting: Setting) -> "tuple[Adaptive, ...]":
         """Return it for samples with gaps, scattered ones, measurements, and cells of pixels on long axes."""
         geometry = setting.geometry
-        suits = not geometry.is_whole_lattice or (geometry.has_cells and setting.is_long)
+        suits = not geometry.is_whole_lattice or (geometry.footprint == "area" and setting.is_long)
         return (cls(),) if suits and not setting.robust else ()
 
     def settled(self, report: FitReport) -> "Adaptive":

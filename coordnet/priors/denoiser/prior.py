@@ -80,14 +80,14 @@ class Denoiser(DenoiserParameters, Prior):
         """
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for a denoiser", type(encoding).__name__)
-        suits = geometry.is_nodal or geometry.has_cells or geometry.operator
+        suits = geometry.is_nodal or geometry.footprint == "area" or geometry.operator
         if not suits or len(geometry.grid) not in (2, 3):
             expected = "samples on the lattice of a picture, a clip or a volume for a denoiser"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
         kind: Any = DenoiserPlan
         if geometry.operator:
             kind = DenoisedMeasurementPlan
-        elif geometry.has_cells:
+        elif geometry.footprint == "area":
             kind = DenoisedAreaPlan
         elif _is_mosaic(geometry):
             kind = DenoisedMosaicPlan

@@ -72,7 +72,7 @@ def local_seconds(
 ) -> float:
     """Estimate the seconds of a fit with a local prior on one core, or on a graphics processor."""
     points, weights = math.prod(geometry.grid), geometry.weights
-    if geometry.has_cells:
+    if geometry.footprint == "area":
         work = WITHIN_CELLS * math.sqrt(points / math.prod(geometry.shape))
     elif weights is None:
         work = DENOISED * channels if prior.noise else ON_LATTICE

@@ -74,7 +74,7 @@ class Local(LocalParameters, Prior):
         if not geometry.is_regular:
             expected = "samples on a lattice for a local prior; others take the adaptive prior"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
-        if geometry.has_cells:
+        if geometry.footprint == "area":
             return LocalAreaPlan(encoding, cast(AreaLattice, geometry), self, **options)
         weights = geometry.full_weights
         if geometry.is_strided and self.noise:

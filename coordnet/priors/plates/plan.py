@@ -25,7 +25,6 @@ from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.priors.plates.tiles import tiled_plate
-from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
 NOISY = 2.0  # squared hidden error of interpolated noise, relative to the least possible one, at most, 3 dB
@@ -50,9 +49,8 @@ class ThinPlatePlan(Plan):
         if encoding.axis_encoders:
             raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
-        nodes = geometry.axes if geometry.is_scattered else tuple(Axis(n) for n in geometry.grid)
-        if getattr(encoding, "axes", nodes) != nodes:
-            encoding = FourierEncoding.on(nodes)
+        if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
+            encoding = FourierEncoding.on(geometry.pixels)
         super().__init__(encoding, geometry.blended("quintic"), **options)
         self.prior = prior
 
