@@ -10,7 +10,12 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"), key=lambda p: int(p.name.split("_")[0]))
 LARGEST = 1_000_000  # bytes
-COARSE = "%matplotlib inline\n%config InlineBackend.print_figure_kwargs = {'bbox_inches': None, 'dpi': 10}"
+COARSE = """
+%matplotlib inline
+%config InlineBackend.print_figure_kwargs = {'bbox_inches': None, 'dpi': 10}
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+ConstrainedLayoutEngine.execute = lambda *_: None
+"""
 
 
 def test_they_are_numbered():
