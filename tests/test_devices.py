@@ -49,6 +49,14 @@ def device(request):
 
 
 @pytest.fixture
+def deterministic():
+    """PyTorch refuses what is not deterministic."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
 def pretended(device):
     """The counters of the pretended GPU."""
     if not isinstance(torch.zeros(1, device=device), OnGpu):
@@ -121,7 +129,7 @@ def test_missing_values_there_are_unknown(device):
 
 FITS = {
     **{f"{p} smooth": (p, SMOOTH) for p in PATTERNS},
-    **{f"{p} local": (p, replace(LOCAL, patch=(4, 4))) for p in ("every:2", "random:0.4", "bayer:RGGB", "area:2")},
+    "area:2 local": ("area:2", replace(LOCAL, patch=(4, 4))),  # others are counted below
     **{f"{p} plates": (p, cn.ThinPlate(order=2, cutoff=1.0)) for p in ("random:0.4", "scattered:0.3")},
     "full auto": ("full", "auto"),
     "random:0.4 stack": ("random:0.4", Stack((SMOOTH, cn.ThinPlate(order=2, cutoff=1.0)))),
@@ -204,7 +212,8 @@ def test_a_fit_is_evaluated_where_it_is(device):
 def test_a_fit_that_was_moved_is_drawn_from(device, prior):
     samples = sample(picture(8), "random:0.6")
     expected = fitted(samples, prior).draw(1, generator=seeded())
-    for given, target in ((samples, device), (on(samples, device), "cpu")):
+    directions = ((samples, device), (on(samples, device), "cpu"))
+    for given, target in directions if prior is SMOOTH else directions[:1]:
         fit = fitted(given, prior).to(target)
         drawn = fit.draw(1, generator=seeded())
         assert drawn.device == fit.offset.device
@@ -212,7 +221,7 @@ def test_a_fit_that_was_moved_is_drawn_from(device, prior):
 
 
 def test_intervals_there(device):
-    samples = sample(picture(16), "random:0.6")
+    samples = sample(picture(), "random:0.6")
     lower, upper = cn.fit(on(samples, device), prior=SMOOTH).interval(0.8)
     assert lower.is_cuda
     near(upper - lower, torch.sub(*reversed(cn.fit(samples, prior=SMOOTH).interval(0.8))))
@@ -231,10 +240,7 @@ def test_a_saved_fit_is_loaded_onto_a_device(device, tmp_path):
 RESTORED = {
     "inpaint, pattern": lambda x: cn.inpaint(x, "random:0.5", prior=SMOOTH, seed=0),
     "inpaint, NumPy mask": lambda x: cn.inpaint(x, mask(len(x)).numpy(), prior=SMOOTH),
-    "demosaic": lambda x: cn.demosaic(x[..., 0], "RGGB", prior=ADAPTIVE),
-    "denoise, adaptive": lambda x: cn.denoise(x, 0.05, prior="adaptive"),
-    "denoise, local": lambda x: cn.denoise(x, 0.05, prior=cn.Local((4, 4))),
-    "denoise, clipped": lambda x: cn.denoise(x[..., :1].clamp(0.4, 0.6), prior="adaptive"),
+    "denoise, clipped": lambda x: cn.denoise(x[..., :1].clamp(0.3, 0.7), prior="adaptive"),
     "upscale": lambda x: cn.upscale(x, 2.0, prior="none"),
     "upscale, local": lambda x: cn.upscale(x, 2.0),
     "upscale, points": lambda x: cn.upscale(x, 1.5, samples="point"),
@@ -242,7 +248,7 @@ RESTORED = {
 
 
 @pytest.mark.parametrize("name", RESTORED)
-def test_signals_there_are_restored_there(device, name):
+def test_signals_there_are_restored_there(device, deterministic, name):
     noisy = picture() + 0.03 * torch.randn(N, N, 3, dtype=torch.float64, generator=seeded())
     found = RESTORED[name](noisy.to(device)).signal
     assert found.is_cuda
@@ -344,26 +350,28 @@ def cold(samples, encoder, prior):
 COUNTED = {  # the most launches and waits: a tenth more than they were when this was written
     "grid": (lambda x: cold(sample(x, "full"), cn.Gaussian, LeastSquares()).renderer((32, 32))(x), 85, 7),
     "smooth": (
-        lambda x: cold(s := sample(x, "random:0.5", generator=seeded()), cn.Triangle, SMOOTH).fit(s.values),
+        lambda x: cold(s := sample(x, "random:0.5", generator=seeded()), cn.Triangle, SMOOTH).fit(s.values).render(),
         710,
         32,
     ),
-    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE), 5_600, 185),
-    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL), 14_300, 450),
-    "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL), 6_900, 248),
-    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL), 13_400, 315),
-    "denoise": (lambda x: cn.denoise(x, 0.05, prior="local"), 7_000, 187),
+    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 5_600, 185),
+    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 14_300, 450),
+    "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 6_900, 248),
+    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 13_400, 315),
+    "denoise": (lambda x: cn.denoise(x, 0.05, prior="local").signal, 7_000, 187),
 }
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_launches_and_waits_do_not_creep_back(pretended, name):
+def test_launches_and_waits_do_not_creep_back_and_the_cpu_makes_the_same(device, deterministic, name):
     work, launches, waits = COUNTED[name]
     noisy = picture(16).float() + 0.02 * torch.randn(16, 16, 3, generator=seeded())
-    values, before = noisy.to("cuda"), (pretended.launches, pretended.waits)
-    work(values)
-    assert pretended.launches - before[0] <= launches
-    assert pretended.waits - before[1] <= waits
+    values, counts = noisy.to(device), []
+    if isinstance(values, OnGpu):
+        counts = [OnGpu.gpu.launches + launches, OnGpu.gpu.waits + waits]
+    found = work(values)
+    assert not counts or (OnGpu.gpu.launches <= counts[0] and OnGpu.gpu.waits <= counts[1])
+    near(found, work(noisy), 5e-2 if name in ("adaptive", "local") else 1e-2)
 
 
 def test_a_smooth_plan_that_is_used_again_launches_less(pretended):
@@ -406,15 +414,6 @@ def test_full_precision_is_put_back():
 def test_the_lower_median_is_that_of_torch(n):
     x = torch.randn(3, n, generator=seeded())
     assert torch.equal(lower_median(x), x.median(-1).values)
-
-
-def test_fits_are_deterministic_where_that_is_asked_for(device):
-    torch.use_deterministic_algorithms(True)
-    try:
-        cn.fit(sample(picture().to(device), "random:0.5"), prior=replace(LOCAL, patch=(4, 4)))
-        cn.denoise(picture()[..., :1].clamp(0.4, 0.6).to(device), prior="adaptive")
-    finally:
-        torch.use_deterministic_algorithms(False)
 
 
 # -- commands and benches ----------------------------------------------------------------------------------------------
