@@ -24,9 +24,9 @@ def blocks(name):
 def folder(tmp_path, monkeypatch):
     """The working folder of a block, with a photograph and a mask."""
     monkeypatch.chdir(tmp_path)
-    iio.imwrite("photo.png", data.chelsea()[100:124, 100:124])
-    mask = np.full((24, 24), 255, np.uint8)
-    mask[8:12, 8:16] = 0
+    iio.imwrite("photo.png", data.chelsea()[100:116, 100:116])
+    mask = np.full((16, 16), 255, np.uint8)
+    mask[5:8, 5:10] = 0
     iio.imwrite("mask.png", mask)
     return tmp_path
 
@@ -47,8 +47,8 @@ def variables():
         "new_latitudes": [0.1, 0.2, 0.7],
         "new_longitudes": [11.0, 19.5],
         "psf": psf,
-        "blurred": cn.operators.Blur(psf, (24, 24))(image.movedim(-1, 0)).movedim(0, -1),
-        "batch": image.expand(2, 24, 24, 3),
+        "blurred": cn.operators.Blur(psf, (16, 16))(image.movedim(-1, 0)).movedim(0, -1),
+        "batch": image.expand(2, 16, 16, 3),
     }
 
 
