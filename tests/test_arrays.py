@@ -75,18 +75,20 @@ def test_integers_are_restored_as_their_values_in_the_unit_interval():
 
 
 def test_a_batch_is_restored_signal_by_signal():
-    batch = torch.stack([PICTURE, 0.2 * PICTURE.flip(0)])
+    picture, known = PICTURE[:16, :14], KNOWN[:16, :14]
+    batch = torch.stack([picture, 0.2 * picture.flip(0)])
     prior = cn.Local((4, 4), rounds=1)
-    made = cn.inpaint(batch, KNOWN, prior=prior)
+    made = cn.inpaint(batch, known, prior=prior)
     for one, signal in zip(made.signal, batch, strict=True):
-        assert torch.allclose(one, cn.inpaint(signal, KNOWN, prior=prior).signal, atol=2e-3)
+        assert torch.allclose(one, cn.inpaint(signal, known, prior=prior).signal, atol=2e-3)
     assert made.fit.batch == (2,)
     assert made.expected_psnr is not None
-    gray = cn.inpaint(batch[..., 0].numpy(), KNOWN, prior=prior)
-    assert np.array_equal(gray.signal, cn.inpaint(batch[..., :1].numpy(), KNOWN, prior=prior).signal[..., 0])
-    large = cn.upscale((batch * 255).byte().numpy())
-    assert (large.signal.shape, large.signal.dtype) == ((2, 48, 40, 3), np.uint8)
-    assert large.report["strength"] == cn.upscale(batch).report["strength"]
+    gray = cn.inpaint(batch[..., 0].numpy(), known, prior=prior)
+    assert np.array_equal(gray.signal, cn.inpaint(batch[..., :1].numpy(), known, prior=prior).signal[..., 0])
+    levels = (batch * 255).byte()
+    large = cn.upscale(levels.numpy())
+    assert (large.signal.shape, large.signal.dtype) == ((2, 32, 28, 3), np.uint8)
+    assert large.report["strength"] == cn.upscale(levels / 255).report["strength"]
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")

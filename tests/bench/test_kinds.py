@@ -107,7 +107,7 @@ def test_the_default_is_that_of_fit_and_inpaint():
     made = kinds.ours(given, "cpu").numpy()
     expected = cn.inpaint(torch.from_numpy(truth).unsqueeze(-1), torch.from_numpy(given.mask)).signal[..., 0]
     assert np.array_equal(made, expected)
-    given = SAMPLINGS["points between"](wave(41, 37))
+    given = SAMPLINGS["points between"](wave(29, 27))
     inside = np.pad(np.ones([n - 4 for n in given.truth.shape], bool), 2)
     assert decibels(kinds.ours(given, "cpu").numpy(), given.truth, inside) > 60  # less if it were moved by a hundredth
 

@@ -184,7 +184,7 @@ def saturated(generator):
 
 
 def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monkeypatch):
-    fine, plain = saturated(generator), synthetic_photograph(80, 80, 1) * torch.tensor([1.0, 0.9, 0.7])
+    fine, plain = saturated(generator), synthetic_photograph(48, 48, 1) * torch.tensor([1.0, 0.9, 0.7])
     made, scores = {}, {}
     for name, truth in (("fine", fine), ("plain", plain)):
         samples = sample(truth, "bayer:RGGB")

@@ -65,8 +65,7 @@ def test_plates_converge_to_the_natural_thin_plate_spline_as_nodes_are_refined()
     assert max(errors[1:]) < 0.5 * errors[0] and errors[2] < 1e-3
 
 
-@pytest.mark.parametrize("order", [2, 2.5, 5])
-@pytest.mark.parametrize("periodic", [(False, False), (True, False)])
+@pytest.mark.parametrize(("order", "periodic"), [(2, (False, True)), (2.5, (False, False)), (5, (True, False))])
 def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
     places = np.random.default_rng(1).random((1500, 2)) * [110, 90]
     geometry = cn.ScatteredPoints((110, 91), torch.from_numpy(places / [110, 91]), periodic=periodic)
@@ -233,7 +232,7 @@ def test_intervals_cover_random_points_and_those_in_hidden_blocks():
     rng = np.random.default_rng(3)
     places, query = rng.random((1200, 2)), rng.random((3000, 2))
     values, truth = (smooth(x) + 0.02 * rng.normal(size=len(x)) for x in (places, query))
-    fit = cn.fit(cn.points(places, values), prior=cn.ThinPlate(order=3, cutoff=0.7))
+    fit = cn.fit(cn.points(places[:700], values[:700]), prior=cn.ThinPlate(order=3, cutoff=0.7))
     assert 0.87 < cover(fit, query, truth) < 0.93
     gone = np.isin(np.floor(query * 8).astype(int) @ [8, 1], inner := [10, 13, 27, 37, 43, 52])
     kept = ~np.isin(np.floor(places * 8).astype(int) @ [8, 1], inner)
