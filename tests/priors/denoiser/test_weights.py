@@ -68,12 +68,12 @@ def test_the_weight_is_least_squares_from_nothing_to_all(generator):
     assert least_squares_weight(error, 0.999 * error) == 0  # hardly better
 
 
-SMALL = synthetic_photograph(32, 32)
+SMALL = synthetic_photograph(24, 24)
 GIVEN = {
     "inpaint": (TRUTH, KNOWN),
     "denoise": (SMALL + 0.1 * torch.randn(SMALL.shape, generator=torch.Generator().manual_seed(1)),),
     "demosaic": (0.9 * SMALL[..., 0],),
-    "upscale": (synthetic_photograph(48, 48),),
+    "upscale": (synthetic_photograph(32, 32),),
 }
 
 
@@ -187,7 +187,7 @@ def test_what_it_does_not_suit_is_refused():
 
 
 def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimated(generator):
-    truth = synthetic_photograph(64, 64)
+    truth = synthetic_photograph(48, 48)
 
     def clean(x, sigma):
         targets = [t.movedim(-1, 0) for t in symmetric(truth)]
