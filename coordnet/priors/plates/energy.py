@@ -46,8 +46,9 @@ def _axis_energy(count: int, power: int, periodic: bool) -> Sparse:
     """Return (D^a)ᵀ D^a on an axis; zero where it is too short for the difference."""
     if power >= count:
         return sparse.csr_array((count, count))
-    difference: Sparse = sparse.eye_array(count, format="csr")
-    for _ in range(power):
-        ahead = difference[[*range(1, count), 0]] if periodic else difference[1:]
-        difference = ahead - (difference if periodic else difference[:-1])
-    return sparse.csr_array(difference.T @ difference).astype(np.float64)
+    rows = count if periodic else count - power
+    columns = (np.arange(rows)[:, None] + np.arange(power + 1)) % count
+    binomial = np.tile([(-1.0) ** (power - k) * math.comb(power, k) for k in range(power + 1)], rows)
+    starts = np.arange(0, rows * (power + 1) + 1, power + 1)
+    difference: Sparse = sparse.csr_array((binomial, columns.ravel(), starts), shape=(rows, count))
+    return sparse.csr_array(difference.T @ difference)
