@@ -13,7 +13,10 @@ from coordnet.priors.plates.solve import ACCEPTED, SINGULAR, SingularPlate
 
 @dataclass(frozen=True)
 class Band:
-    """A symmetric sparse matrix, and its lower band: row k has the entries (j + k, j)."""
+    """A symmetric sparse matrix, and its lower band: row k has the entries (j + k, j).
+
+    The band is in Fortran's order, in which LAPACK factorizes it where it is.
+    """
 
     matrix: Sparse
     lower: np.ndarray
@@ -23,7 +26,7 @@ class Band:
         """Return the band of a matrix."""
         part = sparse.tril(matrix, format="coo")
         offset = part.row - part.col
-        lower = np.zeros((int(offset.max(initial=0)) + 1, matrix.shape[0]))
+        lower = np.zeros((int(offset.max(initial=0)) + 1, matrix.shape[0]), order="F")
         lower[offset, part.col] = part.data
         return cls(sparse.csr_array(matrix), lower)
 
@@ -42,27 +45,25 @@ class NormalEquations:
         Raises
         ------
         SingularPlate
-            If the samples do not determine it; the solution for white noise has about the norm of the inverse.
+            If the samples do not determine it: with a diagonal scaled to 1, the solution for white noise has about the
+            norm of the inverse.
         """
-        band = np.zeros((max(len(self.normal.lower), len(energy.lower)), len(self.right)))
+        band = np.zeros((max(len(self.normal.lower), len(energy.lower)), len(self.right)), order="F")
         band[: len(self.normal.lower)] = self.normal.lower
         band[: len(energy.lower)] += strength * energy.lower
         if not (band[0] > 0).all():
             raise SingularPlate("a point without energy")
-        scale = band[0] ** -0.5
-        for k, row in enumerate(band):
-            row[: len(row) - k] *= scale[k:] * scale[: len(row) - k]
+        scale = (band[0] ** -0.5)[:, None]
         try:
             factor = cholesky_banded(band, lower=True, overwrite_ab=True, check_finite=False), True
         except LinAlgError:
             raise SingularPlate("a matrix that is singular to rounding") from None
-        columns = scale[:, None]
-        found = cho_solve_banded(factor, np.hstack([columns * self.right, self.probe]), check_finite=False)
-        if not np.linalg.norm(found[:, -1]) < SINGULAR:
+        found = cho_solve_banded(factor, np.hstack([self.right, self.probe / scale]), check_finite=False)
+        if not np.linalg.norm(found[:, -1:] / scale) < SINGULAR:
             raise SingularPlate("a matrix that is singular to rounding")
-        f = columns * found[:, :-1]
-        f += columns * cho_solve_banded(factor, columns * self._left(f, energy, strength), check_finite=False)
-        left, norms = (np.linalg.norm(columns * b, axis=0) for b in (self._left(f, energy, strength), self.right))
+        f = found[:, :-1]
+        f = f + cho_solve_banded(factor, self._left(f, energy, strength), check_finite=False)
+        left, norms = (np.linalg.norm(scale * b, axis=0) for b in (self._left(f, energy, strength), self.right))
         if not (left <= ACCEPTED * norms).all():
             raise SingularPlate(f"relative residual {float((left / norms).max()):.1g}")
         return f

@@ -91,7 +91,7 @@ def _banded(a: Sparse, b: np.ndarray, lower: Sparse) -> PlateSolution:
     A ``SingularPlate`` is raised if A is singular to rounding.
     """
     offset = lower.row - lower.col
-    band = np.zeros((int(offset.max()) + 1, a.shape[0]))
+    band = np.zeros((int(offset.max()) + 1, a.shape[0]), order="F")
     band[offset, lower.col] = lower.data
     try:
         factor = cholesky_banded(band, lower=True, overwrite_ab=True, check_finite=False)
