@@ -75,9 +75,12 @@ class FieldErrors:
         most = POINT_ROUNDS if field.laid else MOST_FOLDS
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int | float, float], float] = {}
-        self.others = [FieldErrors(other, prior, rounds) for other in others]
         self._energy = cache(field.energy)
-        self._band = cache(lambda order: Band.of(field.energy(order)))
+        self._band = cache(lambda order: Band.of(self._energy(order)))
+        self.others = [FieldErrors(other, prior, rounds) for other in others]
+        for other in self.others:
+            if other.field.lattice == field.lattice:
+                other._energy, other._band = self._energy, self._band
 
     @cached_property
     def folds(self) -> list[np.ndarray]:

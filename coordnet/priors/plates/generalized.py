@@ -35,6 +35,8 @@ class GeneralizedErrors:
         self.signs = [generator.choice([-1.0, 1.0], (len(field.values), PROBES)) for field in fields]
         self.fields = [_beside(field, signs) for field, signs in zip(fields, self.signs, strict=True)]
         self.equations = [NormalEquations(field) if field.has_narrow_band else None for field in self.fields]
+        lattices = [field.lattice for field in fields]
+        self.alike = [lattices.index(lattice) for lattice in lattices]  # the first field of each lattice
         self._energy = cache(lambda k, order: self.fields[k].energy(order))
         self._band = cache(lambda k, order: Band.of(self._energy(k, order)))
         self.of_plate = cache(self._of_plate)
@@ -55,10 +57,10 @@ class GeneralizedErrors:
         return count * squares / free**2 if free > FEWEST_FREE * count else np.inf
 
     def _solved(self, k: int, order: int | float, cutoff: float) -> Float[np.ndarray, "size columns"]:
-        equations = self.equations[k]
+        equations, first = self.equations[k], self.alike[k]
         if equations is None:
-            return plate(self.fields[k], order, cutoff, self._energy(k, order))[0]
-        return equations.solve(self._band(k, order), energy_weight(order, cutoff))
+            return plate(self.fields[k], order, cutoff, self._energy(first, order))[0]
+        return equations.solve(self._band(first, order), energy_weight(order, cutoff))
 
 
 def _beside(field: Field, columns: Float[np.ndarray, "n columns"]) -> Field:
