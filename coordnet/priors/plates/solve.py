@@ -63,17 +63,19 @@ def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> Plat
         return PlateSolution(np.zeros_like(b), "nothing to solve", 0, 0.0)
     if not (diagonal > 0).all():
         raise SingularPlate("a point without energy")
-    scale = sparse.dia_array((diagonal[None] ** -0.5, [0]), shape=a.shape)
-    a, b = (scale @ a @ scale).tocsc(), scale @ b
-    if a.shape[0] > FACTORIZED_NODES[dims] and not exactly:
+    scale = diagonal**-0.5
+    a = sparse.csr_array(a).T  # A is symmetric, so that its columns need no copy
+    column = np.repeat(np.arange(len(scale)), np.diff(a.indptr))
+    a, b = sparse.csc_array((a.data * scale[a.indices] * scale[column], a.indices, a.indptr)), scale[:, None] * b
+    if len(scale) > FACTORIZED_NODES[dims] and not exactly:
         found = _iterated(a, b, dims)
     else:
-        lower = sparse.tril(a, format="coo")
-        width = int((lower.row - lower.col).max()) + 1
-        found = _banded(a, b, lower) if dims > 1 and width * a.shape[0] <= BANDED_NUMBERS else _exact(a, b)
+        offset = a.indices - column
+        is_narrow = dims > 1 and (int(offset.max()) + 1) * len(scale) <= BANDED_NUMBERS
+        found = _banded(a, b, offset, column) if is_narrow else _exact(a, b)
     if not found.residual <= ACCEPTED:
         raise SingularPlate(f"relative residual {found.residual:.1g}")
-    return PlateSolution(scale @ found.x, found.method, found.iterations, found.residual)
+    return PlateSolution(scale[:, None] * found.x, found.method, found.iterations, found.residual)
 
 
 def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
@@ -85,19 +87,20 @@ def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
     return _refined(factor.solve, a, b, "sparse factorization")
 
 
-def _banded(a: Sparse, b: np.ndarray, lower: Sparse) -> PlateSolution:
-    """Factorize the band of A by Cholesky's method from its lower triangle; refine the solution once by its residual.
+def _banded(a: Sparse, b: np.ndarray, offset: np.ndarray, column: np.ndarray) -> PlateSolution:
+    """Factorize the band of A by Cholesky's method; refine the solution once by its residual.
 
-    A ``SingularPlate`` is raised if A is singular to rounding.
+    The entries of A are by their ``column`` and their ``offset`` from the diagonal. A ``SingularPlate`` is raised if A
+    is singular to rounding.
     """
-    offset = lower.row - lower.col
+    lower = offset >= 0
     band = np.zeros((int(offset.max()) + 1, a.shape[0]), order="F")
-    band[offset, lower.col] = lower.data
+    band[offset[lower], column[lower]] = a.data[lower]
     try:
         factor = cholesky_banded(band, lower=True, overwrite_ab=True, check_finite=False)
     except LinAlgError:
         raise SingularPlate("a matrix that is singular to rounding") from None
-    return _refined(lambda y: cho_solve_banded((factor, True), y), a, b, "band factorization")
+    return _refined(lambda y: cho_solve_banded((factor, True), y, check_finite=False), a, b, "band factorization")
 
 
 def _refined(inverse: Callable[[np.ndarray], np.ndarray], a: Sparse, b: np.ndarray, name: str) -> PlateSolution:
