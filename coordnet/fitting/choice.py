@@ -33,10 +33,10 @@ def suited(setting: Setting) -> Prior | None:
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
     lattices have frequencies of their own, so that they cannot be summed with others. Means over cells and
     measurements, of which none can be hidden in the way that others are missing, take the last that suits. Points on
-    nodes that were laid for them take plates, which in a plane are weighed against the fit of the nearest nodes under
-    the priors that suit these (``Snapped``), if there are neither few nor many points (``SNAPPED``). Mosaics take the
-    local prior, since one with hidden samples is none. A whole lattice with every sample needs none, unless an axis is
-    too long for its design matrix to be factorized.
+    nodes that were laid for them take plates, which in a plane are weighed against the local fit of the nearest nodes
+    (``Snapped``), if there are neither few nor many points (``SNAPPED``): plates on these nodes would tell no more.
+    Mosaics take the local prior, since one with hidden samples is none. A whole lattice with every sample needs none,
+    unless an axis is too long for its design matrix to be factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
@@ -47,8 +47,8 @@ def suited(setting: Setting) -> Prior | None:
     if geometry.is_laid:
         weighs = ThinPlate() in found and len(geometry.nodes) in SNAPPED
         near = NearestNodes.of(geometry) if weighs else None
-        inner = near and suited(replace(setting, geometry=near.geometry))
-        return Snapped(inner) if inner else (found or [None])[-1]
+        local = Local.candidates(replace(setting, geometry=near.geometry)) if near else ()
+        return Snapped(local[0]) if local else (found or [None])[-1]
     if len(found) > 1 and geometry.hides_alike:
         return Stack(tuple(sorted(found, key=lambda prior: prior.searches)), nugget=setting.nugget)
     return found[-1] if found else None
