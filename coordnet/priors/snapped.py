@@ -14,17 +14,21 @@ from coordnet.encodings.blending import Blending
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.linalg.machine import is_tracked
 from coordnet.networks.fit_reports import FitReport, PlateReport, StackReport
+from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.stack import Stack
 from coordnet.sampling.nearest_nodes import NearestNodes
+from coordnet.sampling.points import Points
 from coordnet.sampling.samples import Geometry
 
 ROUGH_ORDER = 3  # order of the plates that suit rough signals at most: photographs and terrain have 1.5 to 3
 ROUGH_CUTOFF = 1.4  # their cut-off in radians a node at least: nodes are as near as half the points' mean distance
 
 ROUGH_ERROR = 0.002  # their squared error at hidden points, relative to the variance of the values, at least
+DECIDING = 2**15  # nodes of the middle of a lattice that decides on the weights of both: that of 8,000 points
+FEWEST_DECIDING = 1000  # points in that middle at least, or all points decide
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,23 @@ class WeighedPlan(Plan):
             return replace(found, report=replace(report, prior=repr(self.prior.plates)))
         plates = self.prior.plates.settled(report)
         both = Stack((plates, replace(self.prior, plates=plates, is_weighed=False)))
-        return both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
+        trial = self._trial(both, values)
+        if trial is None:
+            return both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
+        both = both.weighed_as(trial)
+        found = both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
+        weighed = {"candidates": trial.candidates, "hold_out_psnr": trial.hold_out_psnr}
+        return replace(found, report=replace(found.report, **weighed))
+
+    def _trial(self, both: Stack, values: Float[Tensor, "1 channels n"]) -> StackReport | None:
+        """Return the report of the fit to the middle of many points, which weighs the two; None for few points."""
+        if math.prod(self.geometry.grid) <= DECIDING:
+            return None
+        part = cast(Points, self.geometry).within(middle(self.geometry.grid, DECIDING), values[0].T)
+        if len(part.values) < FEWEST_DECIDING:
+            return None
+        fit = both.plan(FourierEncoding.like(part), part.geometry, **self._options).fit(part.values)
+        return cast(StackReport, fit.report)
 
 
 def _is_rough(report: PlateReport, variance: float) -> bool:

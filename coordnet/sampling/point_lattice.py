@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,13 @@ class PointLattice(RectilinearLattice):
         if len(coordinates) != len(self.named):
             raise _checks.wrong("coordinates", f"{len(self.named)} arrays, one for each axis", len(coordinates))
         return tuple(self._located(j, x) for j, x in enumerate(coordinates))
+
+    def part(self, window: Sequence[slice]) -> "PointLattice":
+        """Return the nodes in a window of axes that do not wrap around."""
+        sides = zip(self.named, window, strict=True)
+        return PointLattice(
+            *(replace(a, first=a.first + a.spacing * s.start, count=s.stop - s.start) for a, s in sides)
+        )
 
     def configuration(self) -> Any:
         """The arguments as JSON values."""

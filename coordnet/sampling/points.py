@@ -4,8 +4,8 @@ __docformat__ = "numpy"
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -70,6 +70,18 @@ class Points(ScatteredPoints):
     def latitude(self) -> int | None:  # type: ignore[override]
         """The axis of latitudes on a sphere."""
         return self.lattice and self.lattice.latitude
+
+    def within(self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]) -> Samples:
+        """Return the points in a window of nodes, ``MARGIN`` from its borders; no axis wraps around, without drift."""
+        counts = torch.tensor([side.stop - side.start for side in window])
+        at = self.positions() * torch.tensor(self.grid) - torch.tensor([side.start for side in window])
+        margin = MARGIN[len(counts)]
+        inside = ((at >= margin) & (at <= counts - 1 - margin)).all(1)
+        lattice, points = cast(PointLattice, self.lattice).part(window), (at / counts)[inside].to(self.points)
+        rows: Any = {"places": cast(Tensor, self.places)[inside], "weights": self.full_weights[inside]}
+        return Samples(
+            replace(self, grid=tuple(counts.tolist()), points=points, lattice=lattice, **rows), values[inside]
+        )
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         """Return the values of a ``Reconstruction`` at the points."""

@@ -69,7 +69,7 @@ def test_the_few_points_that_are_left_in_a_fold_are_fitted_too():
     assert cn.fit(few, prior=Snapped(CUBIC, PLATES, is_weighed=False)).report.method
 
 
-def test_rough_points_are_weighed_and_refits_keep_the_weights():
+def test_rough_points_are_weighed_by_the_middle_of_many_and_refits_keep_the_weights(monkeypatch):
     samples = cn.points(PIXELS, PICTURE[KNOWN], scales=[1.0, 1.0])
     fit = cn.fit(samples, prior=Snapped(CUBIC, PLATES))
     assert isinstance(fit.report, StackReport)
@@ -77,9 +77,26 @@ def test_rough_points_are_weighed_and_refits_keep_the_weights():
     settled = Snapped(CUBIC, PLATES).settled(fit.report)
     assert sum(weights) == pytest.approx(1) and settled.weights == tuple(w for w in weights if w)
     torch.testing.assert_close(cn.fit(samples, prior=settled)(samples.geometry.places), fit(samples.geometry.places))
+    monkeypatch.setattr("coordnet.priors.snapped.DECIDING", 1200)
+    monkeypatch.setattr("coordnet.priors.snapped.FEWEST_DECIDING", 20)
+    report = cn.fit(samples, prior=Snapped(CUBIC, PLATES)).report
+    assert report.hold_out_psnr and report.hold_out_psnr != fit.report.hold_out_psnr
+    assert sum(candidate.weight for candidate in report.candidates) == pytest.approx(1)
 
 
 def test_smooth_points_have_plates_alone():
     places = RNG.random((200, 2))
     fit = cn.fit(cn.points(places, np.sin(5 * places[:, 0]), scales=[1.0, 1.0]), prior=Snapped(CUBIC, PLATES))
     assert isinstance(fit.report, PlateReport) and fit.report.prior == repr(PLATES)
+
+
+def test_points_of_a_window_are_at_the_same_places_of_the_same_nodes():
+    samples = cn.points(places := RNG.random((400, 2)) * [8.0, 5.0], places @ [1.0, 2.0], scales=[1.0, 1.0])
+    part = samples.geometry.within((slice(5, 45), slice(0, 38)), samples.values)
+    inside = part.geometry.places @ torch.tensor([1.0, 2.0], dtype=torch.float64)
+    torch.testing.assert_close(part.values[:, 0], inside)
+    first, step = part.geometry.lattice.named[0].first, samples.geometry.lattice.named[0].spacing
+    assert first == pytest.approx(samples.geometry.lattice.named[0].first + 5 * step)
+    nodes = part.geometry.points * torch.tensor(part.geometry.grid)
+    torch.testing.assert_close(first + step * nodes[:, 0], part.geometry.places[:, 0])
+    assert 50 < len(part.values) < 400 and float(nodes.min()) >= 10
