@@ -23,7 +23,10 @@ CLIPPED = 1e-3  # an end of the range clipped the values if a larger share of th
 FEW = 10  # this many samples at an end are no evidence of clipping
 NODES = 4097  # number of entries of the tables of moments
 FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
-CORNER = 0.75  # fraction of the highest frequency; modes above it on every axis are taken for noise
+# Fraction of the highest frequency, by the number of axes; modes above it on every axis are taken for noise. Above
+# three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
+CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
+TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
 DRAWN_SIDE = 8  # side in pixels of the parts of a picture by which a drawing in two colors is known
 PLAIN = (
@@ -78,7 +81,7 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = principal(values)
     lattice = tuple(values.shape[2:])
-    shape = window_shape(lattice)
+    shape = window_shape(tuple(n // 2 if n >= TWO_WINDOWS else n for n in lattice))
     kept = int((variance[0] > PENALTY_FLOOR * variance.max()).sum())  # channels that have any energy
     if not kept or max(shape) == 1:
         return 0.0
@@ -91,7 +94,7 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     modes = window_modes(tiles)
     z = modes.adjoint(tiles * taper)
     indices = [torch.arange(n, device=signal.device) for n in z.shape[2:]]
-    high = [torch.minimum(k, b - k) >= CORNER * (b // 2) for k, b in zip(indices, shape, strict=True)]
+    high = [torch.minimum(k, b - k) >= CORNER[len(lattice)] * (b // 2) for k, b in zip(indices, shape, strict=True)]
     energy = z.abs().square()[..., torch.stack(torch.meshgrid(*high, indexing="ij")).all(0)]
     count = energy.shape[-1] / float(taper.pow(4).mean())  # effective number of modes: the taper couples neighbors
     deviations = NormalDist().inv_cdf(share)

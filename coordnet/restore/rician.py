@@ -2,6 +2,7 @@
 
 import math
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +20,7 @@ LEAST_SLOPE = 0.5
 # Largest root of half the mean square in a window without signal, relative to the level that the frequencies tell: that
 # is too low by up to a quarter where there is no signal, since the variance hardly depends on small magnitudes.
 DARK = 1.4
+DARKEST = 0.2  # quantile of the dark windows that tells the level: weak signals raise the median more
 SIEVED = 5  # number of times that windows with a weak signal are left out
 EMPTY = 0.02  # share of such windows from which on they are taken for the background
 
@@ -52,9 +54,9 @@ def rician_level(signal: Float[Tensor, "*grid channels"]) -> float:
     """Estimate the standard deviation of Rician noise on a signal from its highest frequencies.
 
     The mean square of noise without signal is 2σ²: windows that are about as dark as the frequencies say have none, and
-    tell σ better. In windows of n samples it has the relative deviation n^(-1/2); those far above the median of the
-    others have a weak signal, and are left out. A ``ValueError`` is raised for negative values, which are no
-    magnitudes.
+    tell σ better. In windows of n samples it has the relative deviation n^(-1/2). A low quantile of the windows tells
+    it; those far above have a weak signal, and are left out. A ``ValueError`` is raised for negative values, which are
+    no magnitudes.
     """
     check_magnitudes(signal)
     units = units_of(signal.unsqueeze(0))[0]
@@ -63,10 +65,12 @@ def rician_level(signal: Float[Tensor, "*grid channels"]) -> float:
     halves = window_means(signal.square().movedim(-1, 0).unsqueeze(0)).flatten() / 2
     dark = halves[halves < (DARK * level) ** 2]
     if len(dark) > EMPTY * len(halves):
-        most = 1 + SCATTER * math.sqrt(len(halves) / signal.numel())
+        deviation = math.sqrt(len(halves) / signal.numel())
+        expected = 1 + NormalDist().inv_cdf(DARKEST) * deviation
         for _ in range(SIEVED):
-            dark = dark[dark <= most * dark.median()]
-        level = math.sqrt(float(dark.median()))
+            square = dark.quantile(DARKEST) / expected
+            dark = dark[dark <= (1 + SCATTER * deviation) * square]
+        level = math.sqrt(float(square))
     return float(units) * level
 
 

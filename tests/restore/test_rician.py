@@ -57,6 +57,15 @@ def test_weak_signals_beside_the_background_do_not_raise_the_level():
     assert rician_level(magnitudes(truth, 0.1, seed=1)) == pytest.approx(0.1, rel=0.03)
 
 
+@pytest.mark.parametrize(("side", "background"), [(16, 0.0), (24, 0.4)])
+def test_the_level_is_found_in_small_volumes(side, background):
+    """A ball in the middle has a halo, and the background around it is dark or bright."""
+    x = torch.linspace(-1, 1, side, dtype=torch.float64)
+    r = (x.square() + x.square()[:, None] + x.square()[:, None, None]).sqrt()
+    truth = background + 0.5 * torch.sigmoid((0.7 - r) / 0.1)
+    assert rician_level(magnitudes(truth[..., None], 0.05)) == pytest.approx(0.05, rel=0.04)
+
+
 def test_windows_have_their_own_variance(generator):
     truth = synthetic_photograph(64, 60, 1).double() * torch.linspace(0.02, 1, 60, dtype=torch.float64)[:, None]
     model = cn.NoiseModel(gain=0.05, floor=1e-5)
