@@ -12,6 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 
 MIN_RATIO = 1e-4  # smallest eigenvalue of a patch's covariance relative to their mean, so that it has a root
+FINE_GRID = 8  # least number of frequencies on an axis that are told from each other as fine or coarse
 PSD_ROUNDING = 1e-6  # negative part of a spectrum relative to its mean that counts as rounding
 
 NoiseKind = Literal["none", "white", "colored", "camera", "Rician"]
@@ -78,7 +79,8 @@ class NoiseModel:
         """The share of the power at frequencies above half of the highest on some axis."""
         if self.spectrum is None:
             return math.nan
-        power = self.spectrum.diagonal(dim1=0, dim2=1).mean(-1)
+        grid = tuple(max(n, FINE_GRID) for n in self.spectrum.shape[2:])
+        power = self.on_grid(grid).diagonal(dim1=0, dim2=1).mean(-1)
         lines = [torch.fft.fftfreq(n, dtype=torch.float64).abs() > 0.25 for n in power.shape]
         fine = torch.stack(torch.meshgrid(*lines, indexing="ij")).any(0)
         return float(power[fine].sum() / power.sum())

@@ -112,3 +112,8 @@ def test_the_kind_follows_from_what_there_is(options, kind):
 def test_what_is_no_noise_is_refused(options, word):
     with pytest.raises(ValueError, match=f"`{word}`: expected"):
         cn.NoiseModel(**options)
+
+
+def test_white_noise_has_most_of_its_power_in_fine_detail():
+    """Of eight frequencies on each axis five are no higher than half of the highest."""
+    assert cn.NoiseModel(torch.eye(3)[:, :, None, None], floor=1.0).fine_share == pytest.approx(1 - (5 / 8) ** 2)
