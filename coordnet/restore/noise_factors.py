@@ -22,6 +22,7 @@ UPDATES = 10  # multiplicative updates of the windows' own energies in a row
 SHARES = (0.15, 0.05)  # share of the windows that is taken for flat: where the signal varies little, and most
 FEWEST = 24  # windows from which a spectrum is found
 LOWEST = 0.1  # quantile of the energies from which the spectrum starts
+LEAST_ENERGY = 1e-9  # energy of a mode relative to the channel's mean; JPEG leaves 0, of which no factor is positive
 TINY = 1e-2  # power relative to the mean, below which frequencies count little for the choice of windows
 WIDTH = 0.6  # deviation in modes of the spectrum's smoothing where the signal hides the noise
 RISE = 1.3  # ratio of the variances where the signal is bright and dark above which noise depends on the signal
@@ -149,6 +150,7 @@ class Found:
 def found_in(windows: Windows) -> Found:
     """Factorize the energies of a signal's windows; see the module."""
     energy = windows.modes.abs().square()
+    energy = torch.maximum(energy, LEAST_ENERGY * energy.mean((0, 2), keepdim=True))
     flat = windows.seen.sum(1)
     laws = torch.stack([windows.frequency**-p for p in POWERS]) @ windows.seen.mT
     laws = laws / laws.mean(1, keepdim=True)

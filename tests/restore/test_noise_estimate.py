@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import torch
 import coordnet as cn
 from coordnet.restore.noise import is_drawn
 from coordnet.restore.noise_estimate import required_noise
-from coordnet.restore.noise_factors import Factors, Line, deconvolved
+from coordnet.restore.noise_factors import Factors, Line, deconvolved, found_in
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -99,6 +100,15 @@ def test_white_noise_stays_white(channels, generator):
     model = cn.estimate_noise(y)
     assert model.kind == "white"
     assert math.sqrt(model.floor) == pytest.approx(0.05, rel=0.05)
+
+
+def test_windows_without_any_color_have_a_spectrum(generator):
+    """JPEG leaves the colors of many windows constant."""
+    _, y = planted(cn.NoiseModel(floor=0.01), generator, size=(96, 96))
+    windows = Windows.of(y)
+    silent = torch.arange(len(windows.modes)) % 2 == 0
+    found = found_in(replace(windows, modes=windows.modes.masked_fill(silent[:, None, None], 0)))
+    assert bool((found.spectra > 0).all()) and np.isfinite(found.line.variances).all()
 
 
 def test_clean_drawings_have_no_noise():
