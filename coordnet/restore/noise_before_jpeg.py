@@ -23,6 +23,9 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 UNEVEN = 4.0
 DEVIATIONS = (0.012, 0.2)  # range of the standard deviation of brightness; fainter noise is not told from texture
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
+# Least deviation of the colors' lowest frequencies in flat windows, relative to the noise's. On eight photographs of
+# quality 75 and 95, noise of 0.05 leaves 0.14 to 0.7; pebbles without noise, 0.05 to 0.1.
+IN_COLORS = 0.12
 LEAST_STEPS = 0.25  # standard deviation in median steps of the table below which JPEG removed the noise itself
 
 
@@ -58,6 +61,8 @@ def noise_before_jpeg(
     variance = deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, deviation**2).mean())
     channels = picture.shape[2]
     share = float(np.square(TO_BRIGHTNESS[0]).sum()) if channels == 3 else 1 / channels
+    if _in_colors(picture) < IN_COLORS**2 * deviation**2 / share:
+        return None
     return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
 
 
@@ -73,6 +78,16 @@ def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:
     parts = [[band[direction[band] == k] for k in range(4)] for band in windows.bands[1:]]
     found = [[energy[:, part].mean(1).quantile(FLATTEST) for part in each] for each in parts]
     return torch.tensor(found).amin(1).clamp(min=1e-12)
+
+
+def _in_colors(picture: Float[Tensor, "height width channels"]) -> float:
+    """Return the least power of the colors at the lowest frequencies in flat windows, infinity for gray ones.
+
+    JPEG keeps these frequencies of the colors best. White noise is in all of them, unlike most textures.
+    """
+    windows = Windows.of(picture)
+    energy = windows.modes[:, :-1, windows.bands[0]].abs().square().mean(2)
+    return float(energy.quantile(PLAINEST[1], dim=0).min()) if energy.numel() else math.inf
 
 
 def _spread(windows: Windows) -> float:

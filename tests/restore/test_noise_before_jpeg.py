@@ -49,10 +49,10 @@ def test_the_noise_before_the_rounding_is_found(channels, quality, generator):
     assert cn.estimate_noise(decoded).floor == pytest.approx(0.05**2 + rounding / share, rel=0.2)
 
 
-@pytest.mark.parametrize("largest", [0.0, 0.1])
-def test_pictures_without_noise_before_jpeg_have_none(largest, generator):
-    """Texture that grows from one side to the other is no noise."""
+@pytest.mark.parametrize(("least", "largest"), [(0.0, 0.0), (0.0, 0.3), (0.1, 0.1)])
+def test_pictures_without_noise_before_jpeg_have_none(least, largest, generator):
+    """Texture that grows from one side to the other is no noise, nor is gray texture in a picture with colors."""
     smooth = noisy(generator, sigma=0.0)
-    texture = torch.randn(*SIZE, 1, generator=generator) * torch.linspace(0, largest, SIZE[1])[:, None]
+    texture = torch.randn(*SIZE, 1, generator=generator) * torch.linspace(least, largest, SIZE[1])[:, None]
     decoded, table = compressed(smooth + texture, 75)
     assert noise_before_jpeg(decoded, table.astype(float)) is None
