@@ -9,6 +9,8 @@ from torch import Tensor
 from coordnet.sampling.jpeg import LEVEL, PEAK, SIDE, TO_BRIGHTNESS
 
 LOOKED_AT = 256  # pixels along an axis of the picture's middle, in which steps are looked for
+SHIFTED = 128  # pixels along an axis of the middle in which the blocks of all 64 shifts are compared
+ROUNDING = 0.5  # largest size of a coefficient, in 8-bit values, that was 0 before the picture was rounded to 8 bits
 LARGEST_STEP = 63  # largest step that is looked for, in 8-bit values
 LEAST_COSINE = 0.6  # mean cosine of the phases of coefficients relative to a step, which is 1 at its multiples
 LEAST_ERRORS = 4.5  # the same mean in standard errors of random phases
@@ -18,13 +20,15 @@ FEWEST_SHOWN = 16  # frequencies of the 64 that show a step in a compressed pict
 def shown_steps(picture: Float[Tensor, "height width channels"]) -> Float[np.ndarray, "8 8"] | None:
     """Return the steps of brightness's coefficients in 8-bit values, None for a picture that does not show them.
 
-    The picture has values in [0, 1], and its first pixel begins a block. A step is shown where coefficients, but those
-    that were rounded to 0, are near multiples of it. Where none is shown, the step is about the largest at lower
-    frequencies, or 1.
+    The picture has values in [0, 1], and may be cut out of a larger one: its blocks begin where most coefficients
+    are 0. A step is shown where coefficients, but those that were rounded to 0, are near multiples of it. Where none is
+    shown, the step is about the largest at lower frequencies, or 1.
     """
-    if min(picture.shape[:2]) < 2 * SIDE:
+    if min(picture.shape[:2]) < 3 * SIDE:
         return None
-    found = _coefficients(picture)
+    shifts = [picture[i:, j:] for i in range(SIDE) for j in range(SIDE)]
+    zeros = [(np.abs(_coefficients(part, SHIFTED)) < ROUNDING).mean() for part in shifts]
+    found = _coefficients(shifts[int(np.argmax(zeros))], LOOKED_AT)
     steps, best = np.ones(found.shape[1]), np.zeros(found.shape[1])
     for step in range(2, LARGEST_STEP + 1):
         counted = np.abs(found) > step / 2
@@ -45,9 +49,9 @@ def brightness(picture: Float[Tensor, "height width channels"]) -> Float[Tensor,
     return picture.double() @ torch.tensor(TO_BRIGHTNESS[0], dtype=torch.float64, device=picture.device)
 
 
-def _coefficients(picture: Float[Tensor, "height width channels"]) -> Float[np.ndarray, "blocks 64"]:
-    """Return the cosine transform of brightness in blocks of the picture's middle, in 8-bit values."""
-    counts = [min(n, LOOKED_AT) // SIDE for n in picture.shape[:2]]
+def _coefficients(picture: Float[Tensor, "height width channels"], side: int) -> Float[np.ndarray, "blocks 64"]:
+    """Return the cosine transform of brightness in blocks of a picture's middle of some side, in 8-bit values."""
+    counts = [min(n, side) // SIDE for n in picture.shape[:2]]
     starts = [(n // SIDE - count) // 2 * SIDE for n, count in zip(picture.shape[:2], counts, strict=True)]
     rows, columns = (slice(start, start + SIDE * count) for start, count in zip(starts, counts, strict=True))
     plane = PEAK * brightness(picture[rows, columns]).cpu().numpy() - LEVEL
