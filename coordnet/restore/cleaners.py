@@ -16,7 +16,9 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.base import Prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
+from coordnet.priors.local.noise import Cleaned as ByPatches
 from coordnet.priors.local.noise import LocalDenoiser
+from coordnet.restore.coarser import halved, is_coarse, joined
 from coordnet.restore.noise import ClippedNoise, noise_level
 from coordnet.restore.rician import RicianNoise
 from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh
@@ -72,7 +74,15 @@ class Noise:
         """The noise with at least the share ``EVENED`` of its largest power in any combination of channels."""
         if self.model.spectrum is None:
             return self
-        model = self.model.evened(EVENED)
+        return self._with(self.model.evened(EVENED))
+
+    @property
+    def halved(self) -> "Noise":
+        """The noise of a picture of half the height and width."""
+        return self._with(self.model.halved)
+
+    def _with(self, model: NoiseModel) -> "Noise":
+        """Return the noise with a model of another spectrum, whose variance differs by a factor alone."""
         largest = max(self.model.floor, self.model.gain)
         growth = max(model.floor, model.gain) / largest if largest > 0 else 1.0
         return replace(self, level=self.level * math.sqrt(growth), model=model)
@@ -114,7 +124,7 @@ def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     each value, and the error in that of clipped ones is larger than the risk.
     """
     clipped, values, error = noise.clipped(signal), signal.movedim(-1, 0), None
-    made = _denoiser(prior, noise, signal)(values)
+    made = _over_scales(prior, noise, signal, values)
     if noise.seed is not None:
         spread = _sharpness(prior, values, made.f, noise) * made.spread
         ideal = max(float((clipped.gain(made.f) * spread).mean()), 1e-12)
@@ -130,10 +140,24 @@ def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, noise: Noise) -> 
     """
     window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
     y, more, all_noise = noisier(values[window].movedim(0, -1), noise, noise.seed or 0)
-    made = _denoiser(prior, replace(all_noise, progress=False), None if noise.is_plain else y)(y.movedim(-1, 0))
+    quiet = replace(all_noise, progress=False)
+    made = _over_scales(prior, quiet, None if noise.is_plain else y, y.movedim(-1, 0))
     kept = float(((made.f - estimate[window]) * more.movedim(-1, 0)).mean()) / (ADDED * noise.level**2)
     ratio = (all_noise.level / all_noise.evened.level) ** 2
     return ratio * max(kept, 0.0) / max(float(made.spread.mean()) / all_noise.evened.level**2, 1e-12)
+
+
+def _over_scales(prior: Prior, noise: Noise, signal: Signal | None, values: Tensor) -> ByPatches:
+    """Return the local prior's estimate of values, whose lowest frequencies are a smaller picture's for coarse noise.
+
+    The noise is that of a signal, or alike on all values without one.
+    """
+    made = _denoiser(prior, noise, signal)(values)
+    if not is_coarse(noise.model, tuple(values.shape[1:])):
+        return made
+    small = halved(values)
+    coarse = _denoiser(prior, noise.halved, small.movedim(0, -1))(small)
+    return replace(made, f=joined(made.f, coarse.f))
 
 
 def _denoiser(prior: Prior, noise: Noise, signal: Signal | None) -> LocalDenoiser:

@@ -12,7 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 
 MIN_RATIO = 1e-4  # smallest eigenvalue of a patch's covariance relative to their mean, so that it has a root
-FINE_GRID = 8  # least number of frequencies on an axis that are told from each other as fine or coarse
+FINE_GRID = 8  # number of frequencies on an axis that stand for those of a spectrum with a single one
 PSD_ROUNDING = 1e-6  # negative part of a spectrum relative to its mean that counts as rounding
 
 NoiseKind = Literal["none", "white", "colored", "camera", "Rician"]
@@ -79,8 +79,8 @@ class NoiseModel:
         """The share of the power at frequencies above half of the highest on some axis."""
         if self.spectrum is None:
             return math.nan
-        grid = tuple(max(n, FINE_GRID) for n in self.spectrum.shape[2:])
-        power = self.on_grid(grid).diagonal(dim1=0, dim2=1).mean(-1)
+        power = self.spectrum.diagonal(dim1=0, dim2=1).mean(-1)
+        power = power.expand([n if n > 1 else FINE_GRID for n in power.shape])
         lines = [torch.fft.fftfreq(n, dtype=torch.float64).abs() > 0.25 for n in power.shape]
         fine = torch.stack(torch.meshgrid(*lines, indexing="ij")).any(0)
         return float(power[fine].sum() / power.sum())
@@ -131,6 +131,16 @@ class NoiseModel:
         values = torch.maximum(values, share * values[..., -1:])
         spectrum = (vectors * values.unsqueeze(-2) @ vectors.mT).movedim((-2, -1), (0, 1))
         return NoiseModel(spectrum, self.gain, self.floor)
+
+    @property
+    def halved(self) -> "NoiseModel":
+        """The noise, with a spectrum, of a signal of half the length on each axis: that at the lowest frequencies."""
+        assert self.spectrum is not None, "noise with a spectrum"
+        spectrum, share = self.spectrum, 0.5 ** (self.spectrum.ndim - 2)
+        for axis, n in enumerate(spectrum.shape[2:], start=2):
+            f = torch.fft.fftfreq(n, dtype=torch.float64)
+            spectrum = spectrum[(slice(None),) * axis + ((f >= -0.25) & (f < 0.25),)]
+        return NoiseModel(spectrum, share * self.gain, share * self.floor)
 
     def on_grid(self, grid: tuple[int, ...]) -> Float[Tensor, "channels channels *grid"]:
         """Return the spectrum at the frequencies of a grid: the transform of the autocovariance within the window."""
