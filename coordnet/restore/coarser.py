@@ -17,14 +17,14 @@ COARSE = 0.1
 # Share of the smaller picture's frequencies on each axis that are taken. On 128×128 pixels of kodim03, 05, 09 and 13
 # with noise filtered by 1 pixel the gain is 0.15 dB in the mean, and 0.1 dB with 0.4; below 0.3 more blotches stay.
 REPLACED = 0.3
-SMALLEST = 64  # pixels along each axis of a picture whose half is large enough for patches to be learned from
+HALVED_FROM = 64  # pixels along each axis of a picture whose half is large enough for patches to be learned from
 
 Picture = Float[Tensor, "channels height width"]
 
 
 def is_coarse(model: NoiseModel, lattice: tuple[int, ...]) -> bool:
     """Return whether a signal is a picture large enough to be halved, of noise with hardly any fine detail."""
-    is_large = len(lattice) == 2 and min(lattice) >= SMALLEST
+    is_large = len(lattice) == 2 and min(lattice) >= HALVED_FROM
     return is_large and model.spectrum is not None and model.fine_share < COARSE
 
 

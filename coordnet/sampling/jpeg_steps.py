@@ -10,7 +10,7 @@ from coordnet.sampling.jpeg import LEVEL, PEAK, SIDE, TO_BRIGHTNESS
 
 LOOKED_AT = 256  # pixels along an axis of the picture's middle, in which steps are looked for
 SHIFTED = 128  # pixels along an axis of the middle in which the blocks of all 64 shifts are compared
-ROUNDING = 0.5  # largest size of a coefficient, in 8-bit values, that was 0 before the picture was rounded to 8 bits
+ZEROED = 0.5  # largest size of a coefficient, in 8-bit values, that was 0 before the picture was rounded to 8 bits
 LARGEST_STEP = 63  # largest step that is looked for, in 8-bit values
 LEAST_COSINE = 0.6  # mean cosine of the phases of coefficients relative to a step, which is 1 at its multiples
 LEAST_ERRORS = 4.5  # the same mean in standard errors of random phases
@@ -27,7 +27,7 @@ def shown_steps(picture: Float[Tensor, "height width channels"]) -> Float[np.nda
     if min(picture.shape[:2]) < 3 * SIDE:
         return None
     shifts = [picture[i:, j:] for i in range(SIDE) for j in range(SIDE)]
-    zeros = [(np.abs(_coefficients(part, SHIFTED)) < ROUNDING).mean() for part in shifts]
+    zeros = [(np.abs(_coefficients(part, SHIFTED)) < ZEROED).mean() for part in shifts]
     found = _coefficients(shifts[int(np.argmax(zeros))], LOOKED_AT)
     steps, best = np.ones(found.shape[1]), np.zeros(found.shape[1])
     for step in range(2, LARGEST_STEP + 1):
