@@ -68,8 +68,8 @@ class Labeled:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of results: float32 stays, others become float64."""
-        return np.dtype(np.float32 if self.array.dtype == np.float32 else np.float64)
+        """The type of results: float32 of any byte order stays so, others become float64."""
+        return np.dtype(np.float32 if self.array.dtype.newbyteorder("=") == np.float32 else np.float64)
 
     def own(self, axis: str) -> np.ndarray:
         """Return the coordinates of an axis as they are; numbers from 0 on where it has none."""

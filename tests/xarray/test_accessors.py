@@ -46,6 +46,8 @@ def test_gaps_are_filled_and_all_else_is_kept():
     assert np.isnan(made[:, :, :2]).all() and np.isfinite(made[:, :, 2:]).all()
     assert float(np.abs(made - truth())[:, :, 2:].max()) < 0.3
     xarray.testing.assert_identical(cn.fill(array, prior=CHEAP).array, made)
+    classic = field(">f4").coordnet.fill(prior=CHEAP)  # the byte order of classic NetCDF files
+    assert classic.dtype == np.float32 and classic.equals(made)
 
 
 def test_the_order_of_dimensions_does_not_matter():
