@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ START_NOISE = 1e-3  # least variance of the noise at the start, relative to the 
 # Least variance of the noise that is learned, relative to the samples'. Less of it makes values under areas that are
 # unknown worse, since their errors are those of the covariance: 0.40 in the place of 0.37 on air temperatures.
 LEAST_NOISE, LEAST_UNDER_AREAS = 3e-5, 1e-3
-LEAST_ROUNDS = 2  # rounds that are kept unseen
+NOISE_ROUNDS = 2  # rounds that learn the noise alone
 PATIENCE = 2  # rounds without a lower hidden error after which no other is taken
 HOPELESS = 1.5  # hidden error of the start, relative to that of another prior, from which on nothing is learned
 
@@ -57,14 +58,18 @@ class Problem:
         """Where values are known and not hidden."""
         return self.known & ~self.hidden
 
+    @cached_property
+    def has_areas(self) -> bool:
+        """Whether values are unknown in areas, as under clouds."""
+        return are_areas(torch.from_numpy(self.known).unsqueeze(0))
+
     def start(self) -> Learner:
         """Return a learner from the shown samples."""
         shown = self.shown
         y = np.where(shown, self.y, np.float32(0))
         start = fit_start(y, shown, self.times)
         covariance, noise = start.covariance(Bands(y.shape[1:], start.stretch), self.times, START_NOISE)
-        is_under_areas = are_areas(torch.from_numpy(self.known).unsqueeze(0))
-        return Learner(y, shown, covariance, noise, LEAST_UNDER_AREAS if is_under_areas else LEAST_NOISE)
+        return Learner(y, shown, covariance, noise, LEAST_UNDER_AREAS if self.has_areas else LEAST_NOISE)
 
     def errors(self, f: Frames) -> Float[np.ndarray, " hidden"]:
         """Return the errors of an estimate at the hidden samples, in float64."""
@@ -96,19 +101,22 @@ class Followed:
 def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callable[[], object] = int) -> Followed:
     """Learn for some rounds, until ``PATIENCE`` of them have no lower hidden error; all are taken if none is hidden.
 
-    The first ``LEAST_ROUNDS`` are kept whatever their errors are: hidden samples under gaps say little of the errors
-    near known ones, which these rounds lower. Nothing is learned if the error of the start is ``HOPELESS`` beside
+    Where areas are unknown the noise is learned before, whatever the errors are then: hidden areas say little of the
+    errors near known values, which depend on it. Nothing else is learned if the error is then ``HOPELESS`` beside
     ``hope``. ``update`` is called after each solve.
     """
-    learner, least = problem.start(), min(rounds, LEAST_ROUNDS)
-    errors: list[float] = []
+    learner, errors = problem.start(), list[float]()
+    for _ in range(NOISE_ROUNDS if rounds and problem.has_areas else 0):
+        learner.solve()
+        learner.learn(is_of_noise=True)
+        update()
     best = Followed(learner, learner.y, errors, 0)
     for step in range(rounds + 1):
         found = learner.solve().frames
         update()
         if problem.hidden.any():
             errors.append(float(np.sqrt(np.square(problem.errors(found)).mean())))
-        if step <= least or not errors or errors[-1] < min(errors[least:-1]):
+        if not errors or errors[-1] <= min(errors):
             best = Followed(learner.at(learner.y, learner.known), found, errors, step)
         if step == rounds or step - best.rounds >= PATIENCE or (errors and errors[0] > HOPELESS * hope):
             break

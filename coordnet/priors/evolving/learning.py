@@ -90,8 +90,8 @@ class Learner:
         self.mean = found.frames
         return found._replace(frames=self.bands.cropped(found.frames))
 
-    def learn(self) -> None:
-        """Improve the covariance and the noise by the posterior mean and one draw from the posterior.
+    def learn(self, *, is_of_noise: bool = False) -> None:
+        """Improve the covariance and the noise, or the noise alone, by the posterior mean and one posterior draw.
 
         The draw is one from the prior minus the posterior mean of values that are simulated from it, with the same
         random numbers in each round.
@@ -105,13 +105,13 @@ class Learner:
         posterior = Posterior(self.covariance, self.known, self.noise)
         self._deviation = posterior.mean(simulated, self._deviation, *LEARNING).frames
         deviation = drawn + self._deviation
-        moments = Moments.of(self.covariance, level.modes(self.mean), level.modes(deviation))
-        tilt = _tilted(self.covariance, moments.ratios)
-        matrices = _matrices(self.covariance, moments)
         residual = (self.y - self.bands.cropped(self.mean) - self.bands.cropped(deviation))[self.known]
         growth = float(np.square(residual, dtype=np.float64).mean()) / self.noise
         self.noise = max(self.noise * growth**NOISE_STEP, self.least_noise)
-        self.covariance = Covariance.of(self.bands, (matrices + matrices.transpose(0, 2, 1)) / 2, tilt)
+        if not is_of_noise:
+            moments = Moments.of(self.covariance, level.modes(self.mean), level.modes(deviation))
+            matrices, tilt = _matrices(self.covariance, moments), _tilted(self.covariance, moments.ratios)
+            self.covariance = Covariance.of(self.bands, (matrices + matrices.transpose(0, 2, 1)) / 2, tilt)
 
     def at(self, y: Frames, known: Bool[np.ndarray, "frames *space"]) -> "Learner":
         """Return a learner of other samples of the same frames, with the present covariance, noise and mean."""

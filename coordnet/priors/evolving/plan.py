@@ -17,7 +17,7 @@ from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.evolving.frame_statistics import FrameStatistics
-from coordnet.priors.evolving.frames import Followed, Problem, follow
+from coordnet.priors.evolving.frames import NOISE_ROUNDS, Followed, Problem, follow
 from coordnet.priors.evolving.parameters import EvolvingParameters
 from coordnet.priors.evolving.solve import Mean
 from coordnet.sampling.forward import ForwardModel
@@ -97,7 +97,7 @@ class EvolvingPlan(Plan):
         self, y: Float[np.ndarray, "channels frames *space"], hidden: Mask, hope: float
     ) -> list[tuple[Problem, Followed]]:
         """Return what was learned of every channel; ``hope`` is the root mean square of another's hidden errors."""
-        found, total = [], len(y) * (2 * self.prior.rounds + 1)
+        found, total = [], len(y) * (2 * self.prior.rounds + 1 + NOISE_ROUNDS)
         with tqdm(total=total, desc="frames in time", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
             for channel, f in enumerate(y):
                 known, out = (mask[min(channel, len(mask) - 1)] for mask in (self.known, hidden))
