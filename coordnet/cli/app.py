@@ -265,7 +265,8 @@ def denoise(
     """Remove noise from a picture, a video or another signal; alpha stays as it is.
 
     A TIFF file, an .npy or a .zarr array that needs more than --memory, or half of what is free, is read, denoised and
-    written in overlapping blocks; an interrupted run goes on where it was, and --workers or --dask share the blocks.
+    written in overlapping blocks, and so is another picture that needs more than --memory; an interrupted run goes on
+    where it was, and --workers or --dask share the blocks.
     """
     from coordnet.cli.clean import denoise as run
 

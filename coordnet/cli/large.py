@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from coordnet.restore.rows import middle
 from coordnet.restore.upscale import nearest
 
 SIDE_BEFORE, SIDE_AFTER = 96, 2048  # largest sides in pixels of the parts that the figure of a large picture shows
+WHOLE_SUFFIXES = (".png", ".jpg", ".jpeg")  # endings of pictures that can only be decoded as a whole
 READ_POINTS = 2**18  # points of a part of a file that is read at a time
 MEMORY_DIVISOR = 2  # divisor of the free memory that a fit may take without --memory
 PACKAGES = 'the packages dask, xarray and zarr (pip install "coordnet[dask,xarray,zarr]")'
@@ -120,8 +122,12 @@ def budget(memory: int | None) -> int:
 
 
 def is_for_blocks(path: Path, common: Common) -> bool:
-    """Return whether a signal's fit as a whole takes more than the memory, and its file can be read in parts."""
-    if split_member(path)[0].suffix.lower() not in ROW_SUFFIXES:
+    """Return whether a signal's fit as a whole takes more than the memory, and its file can be read in parts.
+
+    Pictures that are decoded as a whole are, where --memory is given.
+    """
+    suffix = split_member(path)[0].suffix.lower()
+    if suffix not in ROW_SUFFIXES and (suffix not in WHOLE_SUFFIXES or common.memory_bytes is None):
         return False
     try:
         with open_rows(path, common.memory_bytes) as source:
@@ -147,8 +153,17 @@ class FileParts:
 
     def __getitem__(self, part: tuple[slice, ...]) -> np.ndarray:
         """Return a part in float32."""
+        if self.path.suffix.lower() in WHOLE_SUFFIXES:
+            return _decoded(self.path, self.memory)[part]
         with open_rows(self.path, self.memory) as source:
             return source[part]
+
+
+@lru_cache(maxsize=1)
+def _decoded(path: Path, memory: int | None) -> RowFile:
+    """Return a picture that can only be decoded as a whole, once for all of its parts."""
+    with open_rows(path, memory) as source:
+        return source
 
 
 def computed(fit: Fit, source: RowFile, place: Path, common: Batch) -> tuple[Restored, Iterator[np.ndarray]]:

@@ -60,6 +60,18 @@ def test_a_large_picture_is_denoised_in_blocks_and_goes_on_when_killed(picture, 
     assert record["report"]["blocks"][0] > 1 and record["sigma"] == 0.05 and record["command"] == "denoise"
 
 
+def test_a_large_png_is_denoised_in_blocks_if_memory_is_given(picture, run, coarse):
+    from imageio.v3 import imread, imwrite
+
+    noisy = picture + 0.05 * np.random.default_rng(0).standard_normal(picture.shape)
+    imwrite("noisy.png", (255 * noisy.clip(0, 1)).round().astype(np.uint8))
+    asked = ("denoise", "noisy.png", "--sigma", "0.05", "--prior", "adaptive", "--quiet", "--memory", "542MB")
+    status, _, err = run(*asked, "--out", "clean.png", "--report", "about")
+    assert status == 0, err
+    assert json.loads(Path("about/record.json").read_text())["report"]["blocks"][0] > 1
+    assert np.sqrt(np.square(imread("clean.png") / 255 - picture).mean()) < 0.03
+
+
 @pytest.mark.parametrize(("broken", "is_kept"), [(0, False), (1, True)])
 def test_a_store_of_which_no_block_is_done_is_discarded(tmp_path, broken, is_kept):
     from dask import array as da
