@@ -88,7 +88,10 @@ class Labeled:
             found = np.array([(time - own[0]).total_seconds() / 86400 for time in found])
         found = np.asarray(_increasing(found), dtype=np.float64)
         if labels is None and not (np.diff(found) > 0).all():
-            at, shown = int(np.argmin(np.diff(found))), _increasing(own)
+            steps, shown = np.diff(found), _increasing(own)
+            if np.median(steps) < 0:  # they increase but for a jump, as longitudes from 180 to 350, then from 0 to 170
+                steps, shown = -steps[::-1], shown[::-1]
+            at = int(np.argmin(steps))
             kind = "times that increase" if self.has_time and axis == self.axes[0] else "coordinates in order"
             raise _checks.wrong(axis, f"{kind}, each once", f"{shown[at]} before {shown[at + 1]}")
         return found

@@ -192,6 +192,7 @@ def test_files_keep_their_fill_value(tmp_path):
         (lambda a: a[0].coordnet.fill(max_gap=2), "`max_gap`: expected None, for an array without"),
         (lambda a: a.isel(time=[0, 2, 1]).coordnet.fill(), "`time`: expected times that increase"),
         (lambda a: a.isel(lat=[1, 0, *range(2, 18)]).coordnet.fill(), "`lat`: expected coordinates in order"),
+        (lambda a: a.assign_coords(lon=[*range(180, 360, 15), *range(0, 180, 15)]).coordnet.fill(), "345 before 0"),
         (lambda a: a.assign_coords(lat=[np.nan, *range(17)]).coordnet.fill(), "`lat`: expected coordinates in order"),
         (lambda a: a.coordnet.fill(prior=None), "`prior`: expected auto"),
         (lambda a: a.to_dataset().coordnet.fill("depth"), "`dim`: expected one of"),
