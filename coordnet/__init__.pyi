@@ -39,7 +39,7 @@ from .priors.plates import ThinPlate as ThinPlate
 from .priors.smoothness import Smoothness as Smoothness
 from .priors.spline import Spline as Spline
 from .priors.stack import Stack as Stack
-from .priors.total_variation import TotalVariation as TotalVariation
+from .priors.variation import TotalVariation as TotalVariation
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.fill import fill as fill

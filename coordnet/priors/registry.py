@@ -9,7 +9,7 @@ from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.spline import Spline
-from coordnet.priors.total_variation import TotalVariation
+from coordnet.priors.variation import TotalVariation
 
 # Their candidates are tried in this order, cheap ones first.
 PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Evolving, Smoothness, LeastSquares, Exemplar, TotalVariation)

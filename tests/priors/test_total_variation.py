@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors import total_variation
+from coordnet.priors.variation import plan
 from coordnet.sampling.grids import AreaLattice
 
 DOUBLE = torch.float64
@@ -36,8 +36,8 @@ def primal_dual(matrix, y, strength, grid, steps=500):
 
 
 def test_a_fit_is_that_of_the_primal_dual_method(generator, monkeypatch):
-    monkeypatch.setattr(total_variation, "PROXIMAL_STEPS", 400)
-    monkeypatch.setattr(total_variation, "PROXIMAL_CHANGE", 1e-8)
+    monkeypatch.setattr(plan, "PROXIMAL_STEPS", 400)
+    monkeypatch.setattr(plan, "PROXIMAL_CHANGE", 1e-8)
     grid, strength = (7, 6), 0.05
     psf = torch.rand(3, 3, dtype=DOUBLE, generator=generator)
     operator = cn.operators.Blur(psf / psf.sum(), grid)

@@ -1,22 +1,20 @@
-"""Total variation as a prior: signals that are piecewise constant, from gaps or from measurements."""
+"""Signals of least total variation: alternating directions on the samples' own operator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings import FourierEncoding
 from coordnet.encodings.blending import measure
 from coordnet.linalg.borders import make_periodic
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.admm import Nearest, plug_and_play
 from coordnet.priors.denoiser.data_terms import entries, measured
 from coordnet.sampling.forward import ForwardModel
@@ -32,50 +30,14 @@ LEFT_OUT = 0.1  # share of the measured values that are hidden for that choice
 Signal = Float[Tensor, "channels *lattice"]
 
 
-@dataclass(frozen=True)
-class TotalVariation(Prior):
-    """The least Σ w (S f - y)² / 2 + strength Σ |∇f|, with the gradient's Euclidean norm at every node of a channel.
-
-    Known entries of a lattice stay as they are: of all signals through them it is that of least total variation. It
-    suits fields with steps between constant parts. A ``ValueError`` is raised if the strength is not positive.
-
-    Attributes
-    ----------
-    strength : float, optional
-        The weight of the total variation, in units of the values. If it is not given, measured values that are hidden
-        choose among multiples of s²/b, which is that of the greatest posterior density for noise of variance s² and
-        gradients with Laplace's density of mean magnitude b; the adaptive fit, which is the start, has both.
-
-    Notes
-    -----
-    Rudin, Osher and Fatemi, "Nonlinear total variation based noise removal algorithms" (1992); Chambolle, "An algorithm
-    for total variation minimization and applications" (2004), has the proximal map, which is scikit-image's.
-    """
-
-    name: ClassVar[str] = "total-variation"
-    learns: ClassVar[bool] = True
-    on_cpu: ClassVar[bool] = True
-    strength: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.strength is not None:
-            _checks.positive("strength", self.strength)
-
-    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan; a ``ValueError`` is raised unless samples are measurements or entries of a whole lattice."""
-        if not isinstance(encoding, FourierEncoding):
-            raise _checks.wrong("encoding", "a FourierEncoding, for total variation", type(encoding).__name__)
-        return TotalVariationPlan(encoding, geometry, self, **options)
-
-
 class TotalVariationPlan(Plan):
     """Alternate between the proximal map of total variation and the data, from the adaptive fit on.
 
-    The parameters are those of ``plan``; the encoding is the adaptive fit's.
+    The parameters are those of ``plan`` and the strength; the encoding is the adaptive fit's.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: TotalVariation, **options: Any) -> None:
-        self.prior, self.start = prior, Adaptive().plan(encoding, geometry, **options)
+    def __init__(self, encoding: FourierEncoding, geometry: Geometry, strength: float | None, **options: Any) -> None:
+        self.strength, self.start = strength, Adaptive().plan(encoding, geometry, **options)
         super().__init__(self.start.encoding, geometry, **options)
         self.measurement = measurement = measure(self.encoding, geometry, self.dtype, self.device)
         if not (measurement.is_general or (measurement.is_mask and geometry.shape == geometry.grid)):
@@ -92,7 +54,7 @@ class TotalVariationPlan(Plan):
         f = fitted.signal(self.geometry.grid)[0]
         if not (mean := float(_gradient(f).mean())):
             return fitted
-        strength, psnr = self.prior.strength, None
+        strength, psnr = self.strength, None
         if strength is None:
             noise = self.geometry.sigma or getattr(fitted.report, "sigma", None)
             strength = mean if noise is None else noise**2 / mean
