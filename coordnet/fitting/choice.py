@@ -31,12 +31,13 @@ def suited(setting: Setting) -> Prior | None:
     """Return what "auto" stands for: the ``Stack`` of all priors that suit a setting, or the only one, or None.
 
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
-    lattices have frequencies of their own, so that they cannot be summed with others. Means over cells and
-    measurements, of which none can be hidden in the way that others are missing, take the last that suits. Points on
-    nodes that were laid for them take plates, which in a plane are weighed against the local fit of the nearest nodes
-    (``Snapped``), if there are neither few nor many points (``SNAPPED``): plates on these nodes would tell no more.
-    Mosaics take the local prior, since one with hidden samples is none. A whole lattice with every sample needs none,
-    unless an axis is too long for its design matrix to be factorized.
+    lattices have frequencies of their own, so that they cannot be summed with others. Means over cells, of which none
+    can be hidden in the way that others are missing, take the last that suits; so do measurements: total variation,
+    which is weighed against the adaptive prior. Points on nodes that were laid for them take plates, which in a plane
+    are weighed against the local fit of the nearest nodes (``Snapped``), if there are neither few nor many points
+    (``SNAPPED``): plates on these nodes would tell no more. Mosaics take the local prior, since one with hidden samples
+    is none. A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be
+    factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]

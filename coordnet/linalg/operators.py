@@ -27,6 +27,7 @@ class LinearOperator(ABC):
     codomain: Shape
     in_place: bool = False  # whether the result may be written into the argument's memory
     is_portable: bool = False  # whether ``to`` may move it by its attributes
+    views: int | None = None  # axis of the codomain along which each slice is a view of its own, such as a projection
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x; with ``out``, a contiguous tensor, the result is written there, without autograd.

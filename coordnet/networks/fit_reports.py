@@ -256,6 +256,27 @@ class StackReport(FitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WeighedVariationReport(AdaptiveReport):
+    """The report of an adaptive fit of measurements, to which one of least total variation was added.
+
+    ``candidates`` are both, and ``strength`` is that of the total variation; the PSNR of their sum at hidden values is
+    beside theirs, None where none were hidden.
+    """
+
+    candidates: list[Candidate]
+    strength: float
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return None: hidden values are none of the signal's own."""
+        return None
+
+    def used(self, prior: str) -> str:
+        """Return the candidates that have a weight, with their weights if there are several; see ``FitReport``."""
+        used = [c for c in self.candidates if c.weight]
+        return used[0].prior if len(used) == 1 else " + ".join(f"{c.weight:.2f} {c.prior}" for c in used)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingReport(FitReport):
     """The report of a network's training: the ``epochs``, the ``loss`` of the last one, and the ``learning_rate``."""
 

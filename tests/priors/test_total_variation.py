@@ -1,10 +1,12 @@
 """Total variation as a prior: against the primal-dual method with dense matrices, and on planted steps."""
 
+import math
+
 import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors.variation import plan
+from coordnet.priors.variation import beside_adaptive, plan
 from coordnet.sampling.grids import AreaLattice
 
 DOUBLE = torch.float64
@@ -55,16 +57,24 @@ def test_a_fit_is_that_of_the_primal_dual_method(generator, monkeypatch):
     assert objective(found) < 0.95 * objective(signal)
 
 
-def test_steps_are_found_from_few_fourier_samples(generator):
+def fourier_samples(signal, generator, sigma=0.005):
     drawn = torch.rand(24, 24, generator=generator) < 0.4
     drawn[0, 0] = True
-    operator = cn.operators.FourierSamples(drawn)
-    measured = cn.Measurements.of(operator, STEPPED, sigma=0.005, generator=generator)
+    return cn.Measurements.of(cn.operators.FourierSamples(drawn), signal, sigma=sigma, generator=generator)
+
+
+def test_steps_are_found_from_few_fourier_samples(generator):
+    measured = fourier_samples(STEPPED, generator)
     ours, adaptive = (cn.fit(measured, prior=prior) for prior in (cn.TotalVariation(), cn.Adaptive()))
     psnrs = ours.report.hold_out_psnr
     assert len(psnrs) == 3 and ours.report.method.endswith(f"strength {max(psnrs, key=psnrs.get)}")
     ours, adaptive = (cn.psnr(fit.render(alignment="sample"), STEPPED) for fit in (ours, adaptive))
     assert ours > adaptive + 5
+    default = cn.fit(measured)
+    alone = cn.fit(measured, prior=cn.TotalVariation(default.report.strength))
+    assert default.report.candidates[1].weight > 0.9
+    ours, alone = (cn.psnr(fit.render(alignment="sample"), STEPPED) for fit in (default, alone))
+    assert ours > max(alone, adaptive + 5) - 0.02
 
 
 def test_known_entries_stay_and_gaps_take_the_constants_around_them():
@@ -88,3 +98,47 @@ def test_what_does_not_suit_is_refused_in_one_line():
     for samples in (cells, cn.sample(STEPPED, "every:2")):
         with pytest.raises(ValueError, match="`geometry`: expected a mask of a lattice or measurements"):
             cn.fit(samples, prior=cn.TotalVariation())
+
+
+def test_of_a_smooth_field_the_default_is_the_adaptive_fit_and_has_its_gradient(generator):
+    t = torch.arange(24, dtype=DOUBLE) * math.pi / 12
+    measured = fourier_samples((0.5 + torch.outer(t.sin(), t.cos()) / 2).unsqueeze(-1), generator, 0.1)
+    fit, adaptive = cn.fit(measured), cn.fit(measured, prior=cn.Adaptive())
+    assert [c.weight for c in fit.report.candidates] == [1.0, 0.0]
+    assert torch.equal(fit.render(), adaptive.render())
+    values = measured.values.clone().requires_grad_()
+    cn.fit(cn.Samples(measured.geometry, values)).render()[3, 4, 0].backward()
+    assert float((values.grad * measured.values).sum()) == pytest.approx(float(fit.render()[3, 4, 0]), rel=1e-4)
+
+
+def test_a_known_weight_gives_the_weighted_mean_whose_draws_are_narrower(generator):
+    blur = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 12))
+    measured = cn.Measurements.of(blur, STEPPED[4:16, 4:16].to(DOUBLE), sigma=0.05, generator=generator)
+    priors = [cn.TotalVariation(0.01, cn.Adaptive(), 0.7), cn.Adaptive(), cn.TotalVariation(0.01)]
+    ours, adaptive, variation = (cn.fit(measured, prior=prior).render(alignment="sample") for prior in priors)
+    torch.testing.assert_close(ours, 0.3 * adaptive + 0.7 * variation, atol=1e-5, rtol=0)
+
+    plan = priors[0].plan(cn.FourierEncoding.like(measured), measured.geometry, dtype=DOUBLE)
+    learned = plan.start.fit(measured.values).learned
+    values = plan.centered(measured.values).subtracted()
+    wide, narrow = (
+        plan.posterior(values, more | learned).deviations(2, torch.Generator().manual_seed(0))
+        for more in ({}, {"spread": torch.tensor(0.5)})
+    )
+    torch.testing.assert_close(narrow, 0.5 * wide)
+    values = measured.values.clone().requires_grad_()
+    with pytest.raises(ValueError, match="`prior`: expected cn.Adaptive.. where gradients are followed"):
+        cn.fit(cn.Samples(measured.geometry, values), prior=priors[0])
+
+
+def test_whole_projections_are_hidden_and_weighed_by_their_logarithms():
+    operator = cn.operators.Projections(range(0, 180, 15), (6, 5))
+    measured = cn.Measurements.of(operator, torch.rand(6, 5, 1), sigma=0.1)
+    plan = cn.TotalVariation(pilot=cn.Adaptive()).plan(cn.FourierEncoding.like(measured), measured.geometry)
+    hidden = plan._hidden()
+    assert hidden.flatten(0, 2).unique(dim=0).tolist() == [[0.0, 0.0, 1.0, 0.0] * 3]
+    before = torch.ones(3, 40, dtype=DOUBLE)
+    before[0] *= 100  # a view that rules the sum of squares and says little against the other two
+    second = torch.cat([0.9 * before[:1], 1.5 * before[1:]])
+    assert beside_adaptive._sure_share(before, second) == 0.0
+    assert beside_adaptive._sure_share(before, 0.5 * before) == 1.0

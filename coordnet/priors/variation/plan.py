@@ -33,11 +33,13 @@ Signal = Float[Tensor, "channels *lattice"]
 class TotalVariationPlan(Plan):
     """Alternate between the proximal map of total variation and the data, from the adaptive fit on.
 
-    The parameters are those of ``plan`` and the strength; the encoding is the adaptive fit's.
+    The parameters are those of ``plan``, the strength, and the prior of the adaptive fit, whose encoding is taken.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: Geometry, strength: float | None, **options: Any) -> None:
-        self.strength, self.start = strength, Adaptive().plan(encoding, geometry, **options)
+    def __init__(
+        self, encoding: FourierEncoding, geometry: Geometry, strength: float | None, pilot: Adaptive, **options: Any
+    ) -> None:
+        self.strength, self.start = strength, pilot.plan(encoding, geometry, **options)
         super().__init__(self.start.encoding, geometry, **options)
         self.measurement = measurement = measure(self.encoding, geometry, self.dtype, self.device)
         if not (measurement.is_general or (measurement.is_mask and geometry.shape == geometry.grid)):
@@ -52,7 +54,7 @@ class TotalVariationPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
         f = fitted.signal(self.geometry.grid)[0]
-        if not (mean := float(_gradient(f).mean())):
+        if not (mean := float(gradient(f).mean())):
             return fitted
         strength, psnr = self.strength, None
         if strength is None:
@@ -60,7 +62,7 @@ class TotalVariationPlan(Plan):
             strength = mean if noise is None else noise**2 / mean
             if noise:
                 strength, psnr = self._chosen(values, f, [strength * factor for factor in MULTIPLES], mean)
-        f = _least_variation(f, values[0], self.measurement, strength, mean)
+        f = least_variation(f, values[0], self.measurement, strength, mean)
         report = FitReport(
             method=f"alternating directions with the proximal map of total variation, strength {strength:.3g}",
             iterations=ALTERNATIONS,
@@ -77,16 +79,21 @@ class TotalVariationPlan(Plan):
             return strengths[len(strengths) // 2], None
         errors, shown = {}, self.measurement.reweighted(1 - hidden)
         for strength in strengths:
-            f = _least_variation(start, values[0], shown, strength, mean)
+            f = least_variation(start, values[0], shown, strength, mean)
             error = (hidden * self.measurement.weights * (self.measurement(f.unsqueeze(0)) - values).square()).sum()
             errors[strength] = float(error / (hidden.expand_as(values)).sum())
         return min(errors, key=errors.__getitem__), {f"{strength:.3g}": decibels(e) for strength, e in errors.items()}
 
 
-def _least_variation(
-    start: Signal, values: Float[Tensor, "channels *samples"], measurement: ForwardModel, strength: float, mean: float
+def least_variation(
+    start: Signal,
+    values: Float[Tensor, "channels *samples"],
+    measurement: ForwardModel,
+    strength: float,
+    mean: float,
+    steps: int = ALTERNATIONS,
 ) -> Signal:
-    """Return the minimum for a strength, near which gradients have a mean magnitude.
+    """Return the minimum for a strength, near which gradients have a mean magnitude, after some steps from a start.
 
     The proximal map moves values by up to that magnitude: s² is the mean over the strength.
     """
@@ -100,10 +107,10 @@ def _least_variation(
         made = denoise_tv_chambolle(v.cpu().numpy(), s**2 * strength, **options)
         return torch.from_numpy(made).to(v)
 
-    return plug_and_play(start, [(mean / strength) ** 0.5] * ALTERNATIONS, clean, nearest)
+    return plug_and_play(start, [(mean / strength) ** 0.5] * steps, clean, nearest)
 
 
-def _gradient(f: Signal) -> Signal:
+def gradient(f: Signal) -> Signal:
     """Return the magnitude of the forward differences, which are 0 at the last nodes."""
     parts = [torch.diff(f, dim=k, append=f.narrow(k, f.shape[k] - 1, 1)) for k in range(1, f.ndim)]
     return torch.stack(parts).square().sum(0).sqrt()

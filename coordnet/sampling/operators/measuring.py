@@ -181,6 +181,7 @@ class Projections(LinearOperator):
     """
 
     is_portable = True
+    views = -1
 
     def __init__(self, angles: Sequence[float | int] | np.ndarray, grid: Shape, detectors: int | None = None) -> None:
         degrees = np.asarray(angles)
