@@ -19,7 +19,7 @@ from coordnet.plans.posterior import Posterior
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.measured import LEARNING_TOLERANCE
 from coordnet.priors.denoiser.weighing import SURE, least_squares_share
-from coordnet.priors.variation.plan import LEFT_OUT, TotalVariationPlan, gradient, least_variation
+from coordnet.priors.variation.plan import LEFT_OUT, MULTIPLES, TotalVariationPlan, gradient, least_variation
 from coordnet.sampling.samples import Geometry
 
 # Steps of the alternating directions without the hidden values, from the adaptive fit without them on. A phantom, a
@@ -92,7 +92,7 @@ class WeighedVariationPlan(TotalVariationPlan):
             return replace(fitted, coefficients=make_periodic(f, self.encoding.shape), learned=learned)
 
     def _chosen_share(self, values: Float[Tensor, "1 channels *samples"], fitted: Fitted, mean: float) -> Choice:
-        """Return s²/b, unless a strength is given, and the weight of least error; it is 0 where no value is hidden."""
+        """Return the weight of least error with s²/b for the strength; with a weight, the strength is chosen alone."""
         noise = self.geometry.sigma or getattr(fitted.report, "sigma", None)
         hidden = self._hidden()
         if not (mean and noise) or hidden is None:
@@ -110,6 +110,9 @@ class WeighedVariationPlan(TotalVariationPlan):
         share = _sure_share(before, second)
         after = before + share * (second - before)
         spread = (max(_mean_square(after) - noise**2, 0.0) / (_mean_square(before) - noise**2)) ** 0.5
+        if share and self.strength is None:
+            strengths = [strength * factor for factor in MULTIPLES]
+            strength, _ = self._chosen(values, fitted.signal(self.geometry.grid)[0], strengths, mean)
         psnr = tuple(decibels(_mean_square(e)) for e in (before, second, after))
         return Choice(strength, share, max(spread, LEAST_SPREAD), psnr)
 

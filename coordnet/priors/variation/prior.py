@@ -14,7 +14,7 @@ from coordnet.priors.variation.beside_adaptive import WeighedVariationPlan
 from coordnet.priors.variation.plan import TotalVariationPlan
 from coordnet.sampling.samples import Geometry
 
-SECONDS = 4e-5  # time on one core for each node and channel, measured on pictures of 64² to 256² nodes
+SECONDS = 1e-4  # time on one core for each node and channel, measured on pictures of 64² nodes
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class TotalVariation(Prior):
         choose among multiples of s²/b, which is that of the greatest posterior density for noise of variance s² and
         gradients with Laplace's density of mean magnitude b; the adaptive fit, which is the start, has both.
     pilot : Adaptive, optional
-        The prior against whose fit to measurements this one is weighed, with the strength s²/b if none is given;
-        without it, the fit is that of least total variation alone.
+        The prior against whose fit to measurements this one is weighed; without it, the fit is that of least total
+        variation alone.
     share : float, optional
         The weight against the pilot, if it is known from other samples; measured values that are hidden give it if not.
 
