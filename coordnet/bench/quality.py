@@ -296,7 +296,7 @@ EXPERIMENTS = (
                 ),
             ),
         },
-        Finder(names=FOUR, sizes=(64,)),
+        Finder(names=FOUR, sizes=(128,)),
     ),
     part("intervals", randoms(10, 25, 50), SURE),
     part("intervals-clips", randoms(10, 25, 50), SURE, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),
