@@ -27,8 +27,8 @@ def total_generalized_variation(case: Case, kind: str) -> Tensor:
 def _solved(case: Case, weight: float) -> Picture:
     operator, y = operator_of(case), case.samples.values.movedim(-1, 0)
     gain = largest_gain(case)
-    # Each dual variable has half of what is stable with the first step: on 30 projections of a 48² picture 300 steps are
-    # then within 1 % of the least objective, and with equal steps for all variables 2.5 times above it.
+    # Each dual variable has half of what is stable with the first step: on 30 projections of a 48² picture 300 steps
+    # are then within 1 % of the least objective, and with equal steps for all variables at 2.5 times that.
     primal = 1 / (NORM + gain) ** 0.5
     step, data_step = (0.5 / (primal * norm) for norm in (NORM, gain))
     x = x_bar = operator.adjoint(y) / gain
