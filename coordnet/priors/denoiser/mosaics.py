@@ -1,7 +1,7 @@
 """Mosaics with a denoiser: plug-and-play from the pilot's estimate, weighed on a mosaic of another phase."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
@@ -16,18 +16,20 @@ from coordnet.sampling.grids import MaskedLattice
 # Pixels of the middle of a picture whose mosaic of another phase gives the weight. On three 128² crops 2**15 pixels
 # change the result by -0.03, 0.00 and +0.04 dB and take a third longer.
 WEIGHED = 2**13
+# Factor on the weight that suits a mosaic of the pilot's estimate, which is as smooth as the pilot makes pictures. A
+# mosaic of the mean of both estimates has 1.2 to 1.9 times that weight on 16 of 18 crops of 112 pixels, and takes as
+# long once more; that ratio is 1.39 in the median, and that of the best weights in hindsight is 1.38.
+PILOT_FACTOR = 1.4
 
 
 class DenoisedMosaicPlan(RefinedPlan):
     """Fill the colors that a mosaic lacks by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
 
-    An estimate stands for the truth: the weight is that which suits its mosaic with the pattern moved by one pixel
-    along both axes. The pilot's estimate decides whether there is any. How much, the mean of the pilot's and the
-    refined one says, since the pilot's own gives half of what suits; alone, the mean would stand for what a denoiser
-    that does not suit made of it.
+    The pilot's estimate stands for the truth: the weight is ``PILOT_FACTOR`` times that which suits its mosaic with the
+    pattern moved by one pixel along both axes, and at most 1.
     """
 
-    sigmas = falling(0.04, 0.006, 12)
+    sigmas = falling(0.04, 0.006, 6)
 
     def nearest(self, values: Signal, scale: Scale) -> Nearest:
         """Return the data term of a mosaic, in units of a scale."""
@@ -40,16 +42,11 @@ class DenoisedMosaicPlan(RefinedPlan):
     def weight(self, values: Float[Tensor, "channels height width"], estimate: Signal) -> float:
         """Return the weight that suits a mosaic of another phase."""
         part = (..., *middle(tuple(values.shape[1:]), WEIGHED))
-        first, other = estimate[part], self._on(self._known.roll((1, 1), (1, 2))[part])
-        if not other.weight_for(first):
-            return 0.0
-        return other.weight_for((first + self._on(self._known[part]).refined(first, values[part])) / 2)
-
-    def _on(self, known: Bool[Tensor, "channels height width"]) -> "DenoisedMosaicPlan":
-        """Return the plan for another mosaic."""
+        known = self._known.roll((1, 1), (1, 2))[part]
         geometry = MaskedLattice(tuple(known.shape[1:]), weights=known.movedim(0, -1).to(self.dtype))
         options = {"dtype": self.dtype, "device": self.device}
-        return type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
+        other = type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
+        return min(1.0, PILOT_FACTOR * other.weight_for(estimate[part]))
 
     def weight_for(self, truth: Signal) -> float:
         """Return the weight that suits the mosaic of a picture that is known."""

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
+from coordnet.priors.denoiser.mosaics import PILOT_FACTOR
 from coordnet.priors.denoiser.weighing import least_squares_weight
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -121,20 +122,19 @@ def test_measurements_take_the_weight_that_suits_hidden_ones(blurred):
     assert cn.psnr(found.render(), TRUTH) > cn.psnr(ours.render(), TRUTH) + 5
 
 
-def test_a_mosaic_of_the_mean_of_both_estimates_gives_the_weight(monkeypatch):
+def test_a_mosaic_of_the_estimate_in_another_phase_gives_the_weight(monkeypatch):
     known = torch.zeros(SIDE, SIDE, 3)
     known[::2, ::2, 0] = known[::2, 1::2, 1] = known[1::2, ::2, 1] = known[1::2, 1::2, 2] = 1
     geometry, truth = cn.MaskedLattice((SIDE, SIDE), weights=known), TRUTH.movedim(-1, 0)
     plan = cn.Denoiser(known_in_any_range).plan(cn.FourierEncoding.like(geometry), geometry)
     assert plan.weight_for(truth) > 0.9
     truths, estimate = [], 0.9 * truth
-    monkeypatch.setattr(type(plan), "weight_for", lambda _, f: truths.append(f) or 0.3 * len(truths))
+    own = iter((0.0, 0.5, 0.9))
+    monkeypatch.setattr(type(plan), "weight_for", lambda other, f: truths.append((f, other._known)) or next(own))
     mosaic = torch.where(known.movedim(-1, 0) > 0, truth, 0.0)
-    assert plan.weight(mosaic, estimate) == 0.6
-    assert torch.equal(truths[0], estimate)
-    torch.testing.assert_close(truths[1], (estimate + plan.refined(estimate, mosaic)) / 2)
-    monkeypatch.setattr(type(plan), "weight_for", lambda _, f: 0.0)
-    assert plan.weight(mosaic, estimate) == 0
+    assert [plan.weight(mosaic, estimate) for _ in range(3)] == [0.0, 0.5 * PILOT_FACTOR, 1.0]
+    assert torch.equal(truths[0][0], estimate)
+    assert torch.equal(truths[0][1], known.roll((1, 1), (0, 1)).movedim(-1, 0) > 0)
 
 
 def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
