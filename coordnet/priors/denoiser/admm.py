@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -18,7 +19,9 @@ def falling(first: float, last: float, count: int) -> list[float]:
     return np.geomspace(first, last, count).tolist()
 
 
-def plug_and_play(start: Signal, sigmas: Sequence[float], clean: Clean, nearest: Nearest) -> Signal:
+def plug_and_play(
+    start: Signal, sigmas: Sequence[float], clean: Clean, nearest: Nearest, relaxation: float = 1.0
+) -> Signal:
     """Return the signal that suits both a denoiser and the data, for noise that falls from step to step.
 
     With D(v, s) the minimum of -log p(z) + |z - v|²/2s² for a density p, at a constant s this is the alternating
@@ -36,16 +39,20 @@ def plug_and_play(start: Signal, sigmas: Sequence[float], clean: Clean, nearest:
     nearest : callable
         ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s². At the end it is taken
         for s = 0, which leaves v as it is but for values without noise.
+    relaxation : float
+        The factor, above 0 and below 2, on the move from x to what the denoiser makes of it; above 1 fewer steps do.
 
     Notes
     -----
-    Venkatakrishnan, Bouman and Wohlberg, "Plug-and-play priors for model based reconstruction" (2013).
+    Venkatakrishnan, Bouman and Wohlberg, "Plug-and-play priors for model based reconstruction" (2013); Eckstein and
+    Bertsekas, "On the Douglas-Rachford splitting method" (1992), has the relaxation.
     """
     x = nearest(start, sigmas[0])
     z, dual, before = x, x.new_zeros(()), sigmas[0]
     for i, s in enumerate(sigmas):
         dual = dual * (s / before) ** 2
         z = clean(x + dual, s, SYMMETRIES[i % len(SYMMETRIES)])
-        x = nearest(z - dual, s)
-        dual, before = dual + x - z, s
+        moved = torch.lerp(x, z, relaxation)
+        x = nearest(moved - dual, s)
+        dual, before = dual + x - moved, s
     return nearest(z, 0.0)

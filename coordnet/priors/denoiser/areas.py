@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
+from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.admm import falling
 from coordnet.priors.denoiser.data_terms import Nearest, cell_means
 from coordnet.priors.denoiser.refined import RefinedPlan, Signal
@@ -13,19 +14,20 @@ from coordnet.priors.denoiser.scale import Scale
 from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
-FIRST, LAST, STEPS = 0.1, 0.02, 12  # the first and the last standard deviation, relative to the range, and their number
+FIRST, LAST, STEPS = 0.15, 0.06, 4  # the first and the last standard deviation, relative to the range, and their number
+MOST_HALVED = 2**15  # pixels of the middle of a picture whose half gives the weight
 FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
-# Error of the half without the denoiser, relative to the range, below which it gets no weight: its least standard
-# deviation is too coarse there. Of 35 pictures three are below, a moon, a retina and a sine; they would lose 0.2 to 0.6
-# dB by the weight of their halves, while no other loses.
-LEAST_ERROR = LAST / 2
+# Error of the half without the denoiser, relative to the range, below which it gets no weight: its steps are too coarse
+# there. Of 35 pictures three are below, a moon, a retina and a sine; they would lose 0.2 to 0.6 dB by the weight of
+# their halves, while no other loses.
+LEAST_ERROR = 0.01
 
 
 class DenoisedAreaPlan(RefinedPlan):
     """Divide the cells of a picture by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
 
     The means of the result over the cells are the samples, if these have no noise. The same steps for the picture's own
-    half, of which the truth is known, give the weight.
+    half, of which the truth is known, give the weight; of a large picture its middle does.
     """
 
     sigmas = falling(FIRST, LAST, STEPS)
@@ -37,10 +39,11 @@ class DenoisedAreaPlan(RefinedPlan):
     def weight(self, values: Float[Tensor, "channels *cells"], estimate: Signal) -> float:
         """Return the weight that suits the picture's own half."""
         cells = (2, 2)
-        even = tuple(n // cell * cell for n, cell in zip(values.shape[1:], cells, strict=True))
+        part = values[(..., *middle(tuple(values.shape[1:]), MOST_HALVED))]
+        even = tuple(n // cell * cell for n, cell in zip(part.shape[1:], cells, strict=True))
         if min(n // cell for n, cell in zip(even, cells, strict=True)) < FEWEST_CELLS:
             return 0.0
-        truth = values[(..., *(slice(0, n) for n in even))]
+        truth = part[(..., *(slice(0, n) for n in even))]
         half, geometry = CellMeans(even, cells)(truth), AreaLattice(even, cells)
         options = {"dtype": self.dtype, "device": self.device}
         prior, pilot = self.prior, self.pilot

@@ -27,7 +27,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
     spectrum that it learned from all values. The noise is that which the geometry says, or else the pilot estimates.
     """
 
-    sigmas = falling(0.2, 0.02, 12)
+    sigmas = falling(0.2, 0.02, 6)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -21,6 +21,10 @@ from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.scale import Scale
 from coordnet.sampling.samples import Geometry
 
+# Factor on the moves of plug-and-play. With it 4 steps enlarge as well as 12 without, and 6 do the same for mosaics and
+# measurements; on crops of 112 pixels a relaxed fill of random gaps is worse by 0.03 to 0.08 dB.
+RELAXATION = 1.8
+
 Signal = Float[Tensor, "channels *lattice"]
 
 
@@ -71,4 +75,5 @@ class RefinedPlan(Plan):
     def refined(self, start: Signal, values: Tensor) -> Signal:
         """Return the estimate of centered values by plug-and-play from a start."""
         scale = Scale.of(start)
-        return scale.back(plug_and_play(scale.into(start), self.sigmas, self.denoiser, self.nearest(values, scale)))
+        nearest = self.nearest(values, scale)
+        return scale.back(plug_and_play(scale.into(start), self.sigmas, self.denoiser, nearest, RELAXATION))

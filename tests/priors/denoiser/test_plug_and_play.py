@@ -38,9 +38,9 @@ def gaussian(spectrum):
     return clean
 
 
-def limit(spectrum, nearest, s=1.0, steps=STEPS):
+def limit(spectrum, nearest, s=1.0, steps=STEPS, relaxation=1.0):
     start = torch.zeros(1, SIDE, SIDE, dtype=torch.float64)
-    return plug_and_play(start, [s] * steps, gaussian(spectrum), nearest)
+    return plug_and_play(start, [s] * steps, gaussian(spectrum), nearest, relaxation)
 
 
 def conditional(spectrum, matrix, y, noise):
@@ -80,6 +80,15 @@ def test_measurements_with_weights_give_the_conditional_mean(spectrum, monkeypat
     found = limit(spectrum, measured(values, ForwardModel(blur, seen.double(), is_general=True), 0.3), steps=150)
     expected = conditional(spectrum, matrix, values[seen[0]], 0.3)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+def test_a_relaxation_of_1_8_takes_as_many_times_fewer_steps_to_the_conditional_mean(spectrum, generator):
+    known = torch.rand(1, SIDE, SIDE, generator=generator) < 0.4
+    values = torch.randn(1, SIDE, SIDE, generator=generator, dtype=torch.float64)
+    matrix = torch.eye(SIDE * SIDE, dtype=torch.float64)[known.flatten()]
+    expected, nearest = conditional(spectrum, matrix, values[known], 0.0), entries(values, known)
+    plain, relaxed = (limit(spectrum, nearest, steps=n, relaxation=r) for n, r in ((36, 1.0), (20, 1.8)))
+    assert float((relaxed - expected).norm()) == pytest.approx(float((plain - expected).norm()), rel=0.05)
 
 
 def test_levels_fall_by_a_constant_factor():
