@@ -26,7 +26,10 @@ class DenoiserParameters:
         _checks.integer("channels", self.channels, 1)
         if _checks.integer("multiple", self.multiple, 1) > MOST_MULTIPLE:
             raise _checks.wrong("multiple", f"an integer of at most {MOST_MULTIPLE}", self.multiple)
-        low, high = self.range
+        try:
+            low, high = self.range
+        except (TypeError, ValueError):
+            raise _checks.wrong("range", "the least and the greatest value, such as (0, 1)", self.range) from None
         if not _checks.finite("range", low) < _checks.finite("range", high):
             raise _checks.wrong("range", "the least and the greatest value, such as (0, 1)", self.range)
         _checks.nonnegative("noise", self.noise)

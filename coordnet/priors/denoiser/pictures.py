@@ -81,7 +81,11 @@ class LatticeDenoiser:
         missing = [-n % self.prior.multiple for n in (width, height)]
         given = pad(x, (0, missing[0], 0, missing[1]), mode="replicate") * (high - low) + low
         given = given.contiguous() if self.dtype is None else given.to(self.dtype)
-        found: Any = self.f(given, (high - low) * sigma)
+        try:
+            found: Any = self.f(given, (high - low) * sigma)
+        except (TypeError, RuntimeError) as error:  # other arguments, or layers of another number of channels
+            expected, text = f"a denoiser of pictures {tuple(given.shape)} and σ", str(error).partition("\n")[0]
+            raise _checks.wrong("f", expected, f"{type(error).__name__} from it ({text})") from error
         if not isinstance(found, Tensor) or found.shape != given.shape:
             shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise _checks.wrong("f", f"a denoiser that keeps the shape {tuple(given.shape)}", shape)

@@ -53,8 +53,8 @@ class Denoiser(DenoiserParameters, Prior):
     Raises
     ------
     ValueError
-        If f is not callable or a number is out of its range; from a fit also if f returns another shape or values that
-        are not finite.
+        If f is not callable or a number is out of its range; from a fit also if f takes no such pictures, or
+        returns another shape or values that are not finite.
 
     Notes
     -----

@@ -107,9 +107,11 @@ def test_networks_are_copied_evaluated_and_without_gradients(generator):
         (lambda x, s: x[..., 1:], "keeps the shape"),
         (lambda x, s: None, "keeps the shape"),
         (lambda x, s: x / 0, "finite"),
+        (nn.Identity(), "pictures .1, 3, 8, 8. and σ, received TypeError"),
+        (lambda x, s: nn.Conv2d(1, 1, 3)(x), "received RuntimeError"),
     ],
 )
-def test_what_a_denoiser_must_not_return_is_refused(f, found):
+def test_what_is_no_denoiser_of_such_pictures_is_refused(f, found):
     with pytest.raises(ValueError, match=f"`f`: .*{found}"):
         LatticeDenoiser(cn.Denoiser(f))(torch.ones(3, 8, 8), 0.1)
 
