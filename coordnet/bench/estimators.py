@@ -194,7 +194,7 @@ def _encoded(encoding: Any, samples: Samples, case: Case) -> tuple[float, dict[s
 class ClosedForm(Fit):
     """A linear head in closed form; the seconds of the fit include the factorization."""
 
-    prior: Prior | None = None
+    prior: Prior | Literal["auto"] | None = None
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:

@@ -57,7 +57,7 @@ def noisy(name: str, **options: Any) -> list[Task]:
 
 SMOOTH, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
 ADAPTED, PATCHES = Method("adaptive", estimators.ADAPTIVE), Method("local", estimators.LOCAL)
-PLATES = closed("plates", ThinPlate())
+PLATES, AUTO = closed("plates", ThinPlate()), closed("coordnet fit", "auto")
 GRIDDATA, PATIENT = (interpolated("griddata linear", "linear", **more) for more in ({}, {"patient": True}))
 SPLINES = interpolated("cubic spline", "cubic"), interpolated("linear interpolation", "linear")
 RADIAL = [
@@ -244,11 +244,13 @@ EXPERIMENTS = (
                 baseline("blurred", peers.blurred),
                 baseline("Richardson-Lucy", peers.richardson_lucy),
                 ADAPTED,
+                AUTO,
             ),
             MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections, simulate=radon): (
                 baseline("filtered back-projection", peers.filtered_back_projection),
                 baseline("SART", peers.sart),
                 ADAPTED,
+                AUTO,
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
                 baseline("total variation", peers.total_variation),
@@ -257,6 +259,7 @@ EXPERIMENTS = (
                 ),
                 baseline("zero filling", peers.zero_filled),
                 ADAPTED,
+                AUTO,
             ),
         },
         Finder(sizes=(64,)),
