@@ -154,14 +154,14 @@ class FileParts:
     def __getitem__(self, part: tuple[slice, ...]) -> np.ndarray:
         """Return a part in float32."""
         if self.path.suffix.lower() in WHOLE_SUFFIXES:
-            return _decoded(self.path, self.memory)[part]
+            return _decoded(self.path, self.memory, self.path.stat().st_mtime_ns)[part]
         with open_rows(self.path, self.memory) as source:
             return source[part]
 
 
 @lru_cache(maxsize=1)
-def _decoded(path: Path, memory: int | None) -> RowFile:
-    """Return a picture that can only be decoded as a whole, once for all of its parts."""
+def _decoded(path: Path, memory: int | None, changed: int) -> RowFile:
+    """Return a picture that can only be decoded as a whole, once for all parts; ``changed`` is its file's time."""
     with open_rows(path, memory) as source:
         return source
 
