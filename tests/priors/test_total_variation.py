@@ -92,6 +92,11 @@ def test_a_constant_stays_one():
 
 
 def test_what_does_not_suit_is_refused_in_one_line():
+    for share in (1.5, 0.5):  # beyond the whole, and of no pilot
+        with pytest.raises(ValueError, match="`share`: expected"):
+            cn.TotalVariation(strength=0.1, share=share)
+    with pytest.raises(ValueError, match="`share`: expected none without a strength"):
+        cn.TotalVariation(pilot=cn.Adaptive(), share=0.5)
     with pytest.raises(ValueError, match="`strength`: expected a positive finite number"):
         cn.TotalVariation(0.0)
     cells = cn.Samples(AreaLattice((8, 8), (2, 2)), torch.zeros(4, 4, 1))

@@ -22,7 +22,8 @@ class TotalVariation(Prior):
     """The least Σ w (S f - y)² / 2 + strength Σ |∇f|, with the gradient's Euclidean norm at every node of a channel.
 
     Known entries of a lattice stay as they are: of all signals through them it is that of least total variation. It
-    suits fields with steps between constant parts. A ``ValueError`` is raised if the strength is not positive.
+    suits fields with steps between constant parts. A ``ValueError`` is raised if the strength is not positive, or the
+    share is not in [0, 1] or stands without a strength and a pilot.
 
     Attributes
     ----------
@@ -34,7 +35,8 @@ class TotalVariation(Prior):
         The prior against whose fit to measurements this one is weighed; without it, the fit is that of least total
         variation alone.
     share : float, optional
-        The weight against the pilot, if it is known from other samples; measured values that are hidden give it if not.
+        The weight against the pilot, if it is known from other samples with the strength; measured values that are
+        hidden give it if not.
 
     Notes
     -----
@@ -52,6 +54,10 @@ class TotalVariation(Prior):
     def __post_init__(self) -> None:
         if self.strength is not None:
             _checks.positive("strength", self.strength)
+        if self.share is not None:
+            _checks.between("share", self.share, 0.0, 1.0)
+            if self.strength is None or self.pilot is None:
+                raise _checks.wrong("share", "none without a strength and a pilot", self.share)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan; a ``ValueError`` is raised unless samples are measurements or entries of a whole lattice."""
@@ -76,7 +82,8 @@ class TotalVariation(Prior):
         report: Any = fits[0][0]
         if self.pilot is None:
             return self
-        return replace(self, pilot=self.pilot.taught(fits), strength=report.strength, share=report.candidates[1].weight)
+        found = {"strength": report.strength, "share": report.candidates[1].weight} if report.strength else {}
+        return replace(self, pilot=self.pilot.taught(fits), **found)
 
     @property
     def text(self) -> str:
