@@ -1,3 +1,3 @@
 """The command line: ``coordnet COMMAND …``."""
 
-from coordnet.cli.app import main as main
+from coordnet.cli.running import main as main

@@ -1,9 +1,6 @@
 """The commands, each declared once; each imports what does its work, which takes seconds, when it runs."""
 
 import functools
-import re
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -12,16 +9,13 @@ from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
-from typer.exceptions import TyperException
 
 import coordnet.cli.common as options
 from coordnet.cli import folders
 from coordnet.cli.bench import bench
-from coordnet.cli.common import grouped, number, plain_warnings
+from coordnet.cli.grouping import grouped, settings
 from coordnet.cli.helping import Helped
-
-TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
-MAX_MESSAGE = 500  # characters; the middle of a longer message is left out
+from coordnet.cli.numbers import number
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -44,7 +38,7 @@ def command(declared: Callable[..., None]) -> Callable[..., None]:
         shared = len(signals) > 1 or options.is_folder(signals[0])
         for key, group in given.items():
             if isinstance(group, options.Output):
-                given[key] = replace(group, settings=options.settings(given))
+                given[key] = replace(group, settings=settings(given))
                 folders.check(given[key], declared.__name__, shared=shared)
         declared(**given)
 
@@ -368,65 +362,3 @@ def data(
     from coordnet.cli.bench import prepare_data
 
     prepare_data(source, out, crop, options.Output(out=out, force=force, json=as_json, quiet=quiet))
-
-
-def main() -> int:
-    """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error.
-
-    Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for an ASCII locale
-    plain_warnings()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    arguments = [a for a in sys.argv[1:] if a != "--debug"]
-    traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # --debug shows their traceback
-    try:
-        return int(app(arguments, standalone_mode=False) or 0)
-    except TyperException as error:
-        message = error.format_message()
-    except traced:
-        raise
-    except OSError as error:
-        message = of_system(error)
-    except (ValueError, OverflowError, FloatingPointError) as error:
-        message = as_typed(str(error), arguments)
-    except MemoryError:
-        message = TOO_LITTLE
-    except RuntimeError as error:
-        if "memory" not in str(error):  # PyTorch has no MemoryError: it says so in words
-            raise
-        message = TOO_LITTLE
-    except KeyboardInterrupt:  # before typer, which returns 130 too, sees it
-        return 130
-    message, half = " ".join(message.split()), MAX_MESSAGE // 2
-    shown = message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
-    print(f"coordnet: {shown}", file=sys.stderr)
-    return 2
-
-
-def of_system(error: OSError) -> str:
-    """Return the line about an error of the operating system, which names a file or, without one, the output."""
-    if error.errno is None:
-        return str(error)
-    if error.filename is None:
-        return f"the output: expected room to write, found an error ({error.strerror})"
-    return f"{error.filename}: expected a file or folder that can be opened, found an error ({error.strerror})"
-
-
-def as_typed(message: str, arguments: list[str]) -> str:
-    """Name the option as it was typed in a message that begins with the name of an argument of the library.
-
-    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, and
-    ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
-    """
-    match = re.match(r"`(\w+)`: ", message)
-    if match is None:
-        return message
-    option = "--" + match[1].replace("_", "-")
-    if any(a == option or a.startswith(f"{option}=") for a in arguments):
-        return f"{option}: {message[match.end() :]}"
-    for before, text in zip(arguments, arguments[1:], strict=False):
-        if before.startswith("--") and re.search(rf"[:,]{match[1]}(=|,|$)", text):
-            return f"{before} {text}: {message}"
-    return message

@@ -1,21 +1,16 @@
 """Options that commands share, each declared once, with the default and the help that a user sees."""
 
-import functools
-import inspect
-import math
 import mimetypes
-import re
 import sys
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
-from coordnet import _checks
+from coordnet.cli.numbers import number, parse_bytes
 from coordnet.linalg import waiting
 
 STANDARD = "-"  # standard input or output in the place of a file
@@ -28,28 +23,6 @@ DATA_SUFFIXES = (
     ".h5",
     ".y4m",
 )  # names of files that ``mimetypes`` gives no kind of signal
-
-
-def number(text: object) -> float:
-    """Return a number; ``1_000``, which Python reads too, is refused, since it may be a slip for ``1.000``."""
-    try:
-        if "_" not in str(text):
-            return float(str(text))
-    except ValueError:
-        pass
-    raise BadParameter(f"expected a number, found {text!r}")
-
-
-def parse_bytes(text: str | None) -> int | None:
-    """Return the bytes that a text such as ``2GiB``, ``500 MB`` or ``1e9`` names; None for None."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
-    number = float(match[1]) if match else math.nan
-    if match is None or not 1 <= number < math.inf:
-        raise _checks.wrong("memory", "a number of bytes such as 2GiB or 500MB", repr(text))
-    power = " KMGT".index((match[2] or " ").upper())
-    return int(number * (1024 if match[3] else 1000) ** power)
 
 
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
@@ -375,41 +348,3 @@ class Inpainting:
     prior: Prior = "auto"
     denoiser: Denoiser = None
     uncertainty: Uncertainty = False
-
-
-UNRECORDED = {"signals", "workers", "dask", "out", "report", "force", "json", "quiet"} | {"settings", "inputs"}
-UNRECORDED |= {"is_one_of_many"}
-
-
-def settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that change the results of a command, by their names, as a record holds them."""
-    flat: dict[str, Any] = {}
-    for name, value in given.items():
-        flat |= vars(value) if is_dataclass(value) else {name: value}
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in flat.items()}
-    return {name: value for name, value in plain.items() if name not in UNRECORDED and value is not None}
-
-
-def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let typer see the fields of a command's dataclass arguments as options of the command itself."""
-    parameters = inspect.signature(command).parameters
-    groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
-    flat: list[inspect.Parameter] = []
-    for name, parameter in parameters.items():
-        options = _options(groups[name]) if name in groups else [parameter]
-        flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-
-    @functools.wraps(command)
-    def called(**given: Any) -> Any:
-        for name, group in groups.items():
-            given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
-        return command(**given)
-
-    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in flat}
-    return called
-
-
-def _options(group: Any) -> list[inspect.Parameter]:
-    """Return the fields of a dataclass that are options; the others have no ``Annotated`` type."""
-    return [p for p in inspect.signature(group).parameters.values() if get_origin(p.annotation) is Annotated]
