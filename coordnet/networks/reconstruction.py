@@ -1,6 +1,5 @@
 """Reconstructions: fitted signals that are evaluated at points, rendered at any resolution, and saved."""
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -12,24 +11,20 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending
 from coordnet.linalg.machine import is_tracked, may_look
 from coordnet.linalg.operators import Device
-from coordnet.media.files import mismatch, readable_file
-from coordnet.networks.fit_reports import FitReport, report_from
+from coordnet.networks import model_file
+from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.gridded import Gridded
-from coordnet.networks.heads import head_configuration, head_from
+from coordnet.networks.heads import head_configuration
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.drift import columns_at
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
-from coordnet.sampling.samples import BLENDS
 
-FORMAT = "coordnet-1"
-MOST_VALUES = 2**40  # nodes of the grid of a model that is loaded: no fit has seen as many
 MEMORY = 2**30  # bytes that an evaluation may take beside its result
 LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
 SLACK = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
@@ -94,7 +89,7 @@ class Reconstruction(Gridded, nn.Module):
     @property
     def learned(self) -> dict[str, Tensor]:
         """Tensors that the fit estimated beside the coefficients, such as the spectrum of an adaptive prior."""
-        return _under(LEARNED, dict(self.named_buffers(recurse=False)))
+        return model_file.without_prefix(LEARNED, dict(self.named_buffers(recurse=False)))
 
     @property
     def channels(self) -> int:
@@ -325,12 +320,8 @@ class Reconstruction(Gridded, nn.Module):
 
         A ``ValueError`` is raised if the file cannot be written, or the report has a number that is not finite.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import save_file
-
         network = self.network
         configuration = {
-            "format": FORMAT,
             "encoding": network.encoding.configuration(),  # type: ignore[operator]
             "head": head_configuration(network.head),
             "channels": network.channels,
@@ -342,14 +333,10 @@ class Reconstruction(Gridded, nn.Module):
             "drift": self.drift_names,
             "report": self.report.as_dict(),
         }
-        tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
+        tensors = model_file.with_prefix("network.", network.state_dict())
         tensors |= {k: v.clone() for k, v in tensors.items() if ".encoding." in k}  # axes may share an encoder
-        tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
-        tensors["offset"] = self.offset.detach().contiguous()
-        try:
-            save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration, allow_nan=False)})
-        except (SafetensorError, OSError, ValueError) as error:
-            raise mismatch(path, "a file that can be written", f"an error ({error})") from None
+        tensors |= model_file.with_prefix("learned.", self.learned) | {"offset": self.offset}
+        model_file.write(path, configuration, tensors)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: Device = "cpu") -> "Reconstruction":
@@ -357,64 +344,4 @@ class Reconstruction(Gridded, nn.Module):
 
         A ``ValueError`` is raised if the file is missing, damaged or of another kind, or its parts do not fit together.
         """
-        from safetensors import SafetensorError, safe_open
-
-        expected = "a model that coordnet saved"
-        readable_file(path, expected)
-        try:
-            with safe_open(os.fspath(path), "pt") as file:
-                metadata = file.metadata() or {}
-                # Copies are aligned as the saved tensors were; products of unaligned ones differ in their last bits.
-                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
-            made = cls._restore(json.loads(metadata["coordnet"]), tensors)
-        except (SafetensorError, OSError) as error:
-            raise mismatch(path, expected, f"one that cannot be read ({error})") from None
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
-            reason = str(error).splitlines()[0]
-            raise mismatch(path, expected, f"another kind of file ({reason})") from None
-        return made.to(device)
-
-    @classmethod
-    def _restore(cls, configuration: dict[str, Any], tensors: dict[str, Tensor]) -> "Reconstruction":
-        if configuration["format"] != FORMAT:
-            raise _checks.wrong("format", FORMAT, configuration["format"])
-        for name, tensor in tensors.items():
-            if not bool(torch.isfinite(tensor).all()):
-                raise _checks.wrong(name, "finite numbers", "NaN or infinity")
-        if not isinstance(configuration["report"], dict):
-            raise _checks.wrong("report", "a dictionary", repr(configuration["report"]))
-        with torch.device("meta"):  # the configuration takes no memory before it is checked against the tensors
-            encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
-        channels, offset = configuration["channels"], tensors.pop("offset")
-        grid, batch = Lattice(tuple(configuration["grid"])).grid, tuple(configuration["batch"])
-        if len(grid) != encoding.dimensions:
-            raise _checks.wrong("grid", f"{encoding.dimensions} lengths, one for each axis of the encoding", grid)
-        if math.prod(grid) > MOST_VALUES:
-            raise _checks.wrong("grid", f"at most {MOST_VALUES:,} nodes", grid)
-        if channels != offset.numel() or offset.shape[:-1] != batch or offset.numel() == 0:
-            raise _checks.wrong("offset", f"{channels} numbers in a batch of {batch}", tuple(offset.shape))
-        state = _under("network.", tensors)
-        weight = state["first.weight"] if encoding.is_factored and not head.widths else None
-        blending = None
-        if kind := configuration.get("blending"):
-            if not encoding.is_factored:
-                raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
-            lattice = lattice_of(configuration.get("coordinates")) or Lattice(grid)
-            blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(axis.even for axis in lattice.axes))
-        with torch.device("meta"):
-            network = CoordinateNetwork(encoding, head, channels, weight=weight, blending=blending)
-        # Files that were written before scales were tensors have them in the configuration alone.
-        scales = {k: v for k, v in network.state_dict().items() if not v.is_meta}
-        network.load_state_dict(scales | state, assign=True)
-        network.requires_grad_(False).eval()
-        footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
-        report, learned = report_from(configuration["report"]), _under("learned.", tensors)
-        drift = tuple(configuration.get("drift", ()))
-        if drift and {len(drift)} != {learned[name].shape[1] for name in ("drift", "drift_means")}:
-            raise _checks.wrong("drift", f"coefficients of {len(drift)} columns", "others")
-        named = configuration.get("coordinates")
-        return cls(network, offset, grid, batch, report, learned, footprint, named, drift=drift)
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
+        return model_file.read(path, lambda *parts: cls(**model_file.arguments(*parts))).to(device)
