@@ -303,7 +303,7 @@ EXPERIMENTS = (
     ),
     part("intervals", randoms(10, 25, 50), SURE),
     part("intervals-clips", randoms(10, 25, 50), SURE, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),
-    part("intervals-damage", DAMAGED, SURE, Finder(sizes=(240,))),
+    part("intervals-damage", DAMAGED, SURE[-1:], Finder(sizes=(240,))),
     part(
         "hindsight",
         randoms(25),

@@ -117,7 +117,7 @@ class System(ABC):
 
     @property
     def operation(self) -> tuple[object, ...]:
-        """What the system's steps depend on beside its ``tensors``: its kind, its modes and its operator."""
+        """The kind, the modes and the operator of the system: its steps depend on these and on its ``tensors``."""
         return type(self), self.modes, self.measurement.operator
 
     def tensors(self) -> list[Tensor]:
