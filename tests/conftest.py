@@ -82,8 +82,9 @@ def parser():
 def once(monkeypatch):
     """Carry timed work out once, without a run to warm up: no test looks at the seconds of a method."""
     from coordnet.comparison import stopwatch
+    from tests.helpers import measured_once
 
-    monkeypatch.setattr(stopwatch, "measure", lambda work, **_: stopwatch.Timing(*[stopwatch.once(work)[1]] * 3, 1))
+    monkeypatch.setattr(stopwatch, "measure", measured_once)
 
 
 @pytest.fixture

@@ -58,6 +58,13 @@ def synthetic_photograph(height, width, channels=3, seed=0):
     return (layers @ tint).clamp(0, 1) * 0.9 + 0.05
 
 
+def measured_once(work, **_):
+    """The timing of one run, for ``coordnet.comparison.stopwatch.measure``."""
+    from coordnet.comparison.stopwatch import Timing, once
+
+    return Timing(*[once(work)[1]] * 3, 1)
+
+
 def refused(outcome, folder, present=("in",)):
     """The one line with which the command line refused, having written nothing beside what was there."""
     status, out, err = outcome
