@@ -16,7 +16,6 @@ import torch
 import torch._dynamo  # imported before the mode is entered, which its import would not survive
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 CUDA = torch.device("cuda:0")
 PRODUCTS = {
@@ -48,6 +47,30 @@ FREE = {
 
 class Refused(RuntimeError):
     """CUDA would refuse the operation."""
+
+
+def leaves(x):
+    """What the nested tuples and lists of an operation's arguments hold."""
+    return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]
+
+
+def mapped(change, x):
+    """Nested tuples and lists with each of their leaves changed."""
+    return type(x)([mapped(change, y) for y in x]) if isinstance(x, tuple | list) else change(x)
+
+
+def tensors(x):
+    return [leaf for leaf in leaves(x) if isinstance(leaf, torch.Tensor)]
+
+
+def placed(x):
+    """A result as the device gives it back."""
+    return OnGpu(x) if isinstance(x, torch.Tensor) else x
+
+
+def inner(x):
+    """An argument as the CPU takes it."""
+    return x.inner if isinstance(x, OnGpu) else torch.device("cpu") if type(x) is torch.device else x
 
 
 class OnGpu(torch.Tensor):
@@ -100,6 +123,8 @@ class Gpu(TorchDispatchMode):
         self.recorded = None  # the operations of the graph that is captured
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if OnGpu not in types and not (kwargs and "device" in kwargs):
+            return func(*args, **kwargs or {})
         return self.run(func, args, kwargs or {})
 
     def wait(self):
@@ -108,32 +133,27 @@ class Gpu(TorchDispatchMode):
             raise Refused("operation not permitted when stream is capturing")
 
     def run(self, func, args, kwargs):
-        name, flat = func._schema.name.partition("::")[2], tree_flatten((args, kwargs))
+        flat = leaves((args, *kwargs.values()))
+        ours = [x for x in flat if isinstance(x, OnGpu)]
         device = kwargs.get("device")
-        there = any(isinstance(x, OnGpu) for x in flat[0]) if device is None else torch.device(device).type == "cuda"
-        if not there and not any(isinstance(x, OnGpu) for x in flat[0]):
+        there = bool(ours) if device is None else torch.device(device).type == "cuda"
+        if not there and not ours:
             return func(*args, **kwargs)
-        self._check(func, name, args, kwargs, flat[0], there)
-        owner = {id(x.inner): x for x in flat[0] if isinstance(x, OnGpu)}
-        lowered = [x.inner if isinstance(x, OnGpu) else torch.device("cpu") if isinstance(x, torch.device) else x
-                   for x in flat[0]]  # fmt: skip
-        inner_args, inner_kwargs = tree_unflatten(lowered, flat[1])
+        name = func._schema.name.partition("::")[2]
+        self._check(func, name, args, kwargs, flat, there)
+        inner_args, inner_kwargs = mapped(inner, args), {key: mapped(inner, x) for key, x in kwargs.items()}
         if name in ("_conj", "_neg_view"):  # lazy bits of the inner tensor would be lost below this dispatch
             return OnGpu((torch.conj_physical if name == "_conj" else torch.neg)(inner_args[0]))
         out = func(*self._rounded(name.rstrip("_"), inner_args), **inner_kwargs)
-        found, spec = tree_flatten(out)
         if not func.is_view and name not in FREE:
             self.launches += 1
         if self.recorded is not None and not func.is_view:
-            self.recorded.append((func, inner_args, inner_kwargs, [x for x in found if isinstance(x, torch.Tensor)]))
+            self.recorded.append((func, inner_args, inner_kwargs, tensors(out)))
         here = not there or (name == "copy_" and not isinstance(args[0], OnGpu))
         if here or name in WAITS:
             self.wait()
-        if not here:
-            found = [
-                OnGpu(x) if isinstance(x, torch.Tensor) and id(x) not in owner else owner.get(id(x), x) for x in found
-            ]
-        return tree_unflatten(found, spec)
+        owner = {id(x.inner): x for x in ours}
+        return out if here else mapped(lambda x: owner[id(x)] if id(x) in owner else placed(x), out)
 
     def _check(self, func, name, args, kwargs, flat, there):
         overload = func._schema.overload_name
@@ -179,11 +199,11 @@ class Names(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         def named(x):
-            is_cuda = isinstance(x, str | torch.device) and str(x).partition(":")[0] == "cuda"
+            is_cuda = type(x) in (str, torch.device) and str(x).partition(":")[0] == "cuda"
             return CUDA if is_cuda else x
 
         name, args = getattr(func, "__name__", ""), tuple(map(named, args))
-        kwargs = {k: named(v) if k == "device" else v for k, v in (kwargs or {}).items()}
+        kwargs = {k: named(v) if k == "device" else v for k, v in kwargs.items()} if kwargs else {}
         if name == "cuda" and args and isinstance(args[0], torch.Tensor):
             return args[0].to(CUDA)
         if name in ("tensor", "as_tensor", "asarray") and not isinstance(args[0], torch.Tensor):
@@ -206,8 +226,7 @@ class Graph:
     def replay(self):
         with _disable_current_modes():
             for func, args, kwargs, outs in self.operations:
-                new = [x for x in tree_flatten(func(*args, **kwargs))[0] if isinstance(x, torch.Tensor)]
-                for old, x in zip(outs, new, strict=True):
+                for old, x in zip(outs, tensors(func(*args, **kwargs)), strict=True):
                     if old is not x:
                         old.copy_(x)
 
