@@ -17,7 +17,8 @@ from coordnet.linalg.recording import record
 COMPACT_AT = 0.25  # drop converged systems once a quarter of them have converged
 STATE = ("x", "r", "p", "rs", "least")  # tensors of an iteration that a step of conjugate gradients reads or writes
 MAX_RECORDED = 2**24  # numbers of a solution up to which launches, not kernels, bound the time of a step: estimated
-Callback = Callable[[int, float], None]  # receives the step and the worst relative residual
+# A callback receives the step, the worst relative residual and x, and ends the iteration where it returns true.
+Callback = Callable[[int, float, Tensor], bool | None]
 Places = tuple[Int[Tensor, " kept"], Int[Tensor, " kept"]]  # the signal and the channel of some systems
 
 
@@ -49,7 +50,7 @@ class Solution:
     x: Tensor
     iterations: int  # the number of steps, which all systems share
     relative_residual: Float[Tensor, "*systems"]  # √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the preconditioner M
-    converged: bool  # whether every system reached the tolerance
+    converged: bool  # whether every system reached the tolerance, or the callback ended the iteration
 
     def warn_unless_converged(self, tolerance: float) -> None:
         """Give a ``ConvergenceWarning`` if a system did not reach the tolerance."""
@@ -139,9 +140,9 @@ def conjugate_gradients(
     ``b`` holds the right-hand sides, and ``start`` the initial x, 0 by default. The ``tolerance`` is the relative
     residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the system's preconditioner M, and ``steps`` the largest number of steps. A
     system has also converged where ⟨r, Mr⟩ is at most ``least``: the rounding of b, which a singular A need not reach.
-    The residual is looked at every ``check_every`` steps, and ``callback`` is called then. A converged system does not
-    change any more. On a GPU a ``recorder`` that several solves share replays their steps. No warning is given if the
-    steps do not suffice; see ``Solution.warn_unless_converged``.
+    The residual is looked at every ``check_every`` steps, and ``callback`` is called then, with x in memory that later
+    steps write to. A converged system does not change any more. On a GPU a ``recorder`` that several solves share
+    replays their steps. No warning is given if the steps do not suffice; see ``Solution.warn_unless_converged``.
 
     Gradients flow to ``b``, as those of A⁻¹ b, while the system is held fixed: they are one more solve, to the same
     tolerance. A must then be definite.
@@ -153,19 +154,20 @@ def conjugate_gradients(
         found = conjugate_gradients(system, b.detach(), start=start, least=least, callback=callback, **again)
         return replace(found, x=_Inverse.apply(b, found.x, system, again))
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps), least)
-    worst, step = run.look(), 0
+    worst, step, ended = run.look(), 0, False
     advance = run.advance if recorder is None or worst <= run.tolerance else recorder.advance(run)
-    while worst > run.tolerance and step < steps:
+    while worst > run.tolerance and step < steps and not ended:
         advance()
         step += 1
         if step % check_every == 0 or step == steps:
             worst = run.look()
             if callback is not None:
-                callback(step, worst)
+                run.store()
+                ended = bool(callback(step, worst, run.solution))
             run.compact()
     run.store()
     relative = run.reached.sqrt().flatten()
-    return Solution(run.solution, step, relative, float(relative.max()) <= tolerance)
+    return Solution(run.solution, step, relative, ended or float(relative.max()) <= tolerance)
 
 
 class _Inverse(torch.autograd.Function):

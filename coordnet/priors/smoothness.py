@@ -196,7 +196,7 @@ class SmoothPlan(IteratedPlan):
     def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, LeastSquaresReport]:
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
-            def show(step: int, residual: float) -> None:
+            def show(step: int, residual: float, _: Tensor) -> None:
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 

@@ -142,10 +142,26 @@ def test_gradients_are_those_of_the_inverse(kind):
     assert torch.allclose(again, (inverse.mT @ inverse @ torch.ones(12, 1).double()).squeeze(-1), atol=1e-9)
 
 
+def test_a_callback_ends_the_iteration_with_the_solution_that_it_saw():
+    """Also after systems were left out, of which the callback sees all."""
+    a, b = system()
+    b[0, 1:] *= torch.arange(12) < 1
+    a[0, 1:] = a[0, 1:].diagonal(dim1=-2, dim2=-1).diag_embed()
+    seen = []
+
+    def ends(step, residual, x):
+        seen.append(x.clone())
+        return step == 5
+
+    ended, stopped = solve(a, b, tolerance=1e-12, callback=ends), solve(a, b, tolerance=1e-12, steps=5)
+    assert ended.converged and not stopped.converged and ended.iterations == 5
+    assert torch.equal(ended.x, stopped.x) and torch.equal(seen[-1], ended.x) and not torch.equal(seen[-2], ended.x)
+
+
 def test_stopping_early_is_said():
     a, b = system()
     looks = []
-    solution = solve(a, b, tolerance=1e-12, steps=3, callback=lambda step, residual: looks.append((step, residual)))
+    solution = solve(a, b, tolerance=1e-12, steps=3, callback=lambda *look: looks.append(look[:2]))
     assert not solution.converged
     assert solution.iterations == 3
     assert [step for step, _ in looks] == [1, 2, 3]
