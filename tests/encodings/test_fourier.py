@@ -11,6 +11,7 @@ from coordnet.encodings import FourierEncoding, encoding_from
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork, FourierLinear
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans import fourier_modes
 from coordnet.plans.fourier_modes import FourierModes
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
 from coordnet.sampling.grids import Lattice
@@ -102,6 +103,18 @@ def test_smoothing_is_the_circular_mean_over_signed_frequencies(lattice, padded,
         expected = torch.tensordot(circulant, expected, dims=([1], [j])).movedim(0, j)
     smoothed = m.smooth(half, 1.3)
     assert torch.allclose(smoothed[0, 0], expected[..., : padded[-1] // 2 + 1], atol=1e-8)
+
+
+@pytest.mark.parametrize(("lattice", "padded"), SHAPES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_filter_multiplies_the_spectrum_of_large_lattices_too(lattice, padded, channels, generator, monkeypatch):
+    m = modes(lattice, padded)
+    f = torch.randn(2, 3, *lattice, dtype=torch.float64, generator=generator)
+    symbol = torch.rand(1, channels, *m.domain, dtype=torch.float64, generator=generator)
+    expected = m(symbol * m.adjoint(f))
+    for largest in (1, 10**9):
+        monkeypatch.setattr(fourier_modes, "LARGE_LATTICE", largest)
+        assert torch.allclose(m.filter(f, symbol), expected, atol=1e-12)
 
 
 def test_configuration_rebuilds_it():
