@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -24,6 +25,7 @@ from coordnet.plans.hold_out import HeldOut, are_wide, error_in_gaps, middle
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.measured import MeasuredPlan
+from coordnet.priors.adaptive.settling import error_at
 from coordnet.priors.adaptive.spectrum import (
     LearnedPlan,
     Problem,
@@ -151,8 +153,13 @@ class AdaptivePlan(LearnedPlan):
         problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated, rotation=rotation)
         plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
         if plain and self.modes.spans_grid and self.measurement.is_structured_mask:
-            return problem.on_padded_grid()
+            return problem.on_padded_grid(thin=not self.has_wide_gaps)
         return problem
+
+    @cached_property
+    def has_wide_gaps(self) -> bool:
+        """Whether much of what is unknown of a mask is far from all that is known (``are_wide``)."""
+        return are_wide(self.measurement.weights[0] > 0)
 
     def system(self, problem: Problem, penalty: Tensor) -> System:
         """Return the system for draws and gradients: on the lattice, where white right-hand sides converge."""
@@ -185,12 +192,14 @@ class AdaptivePlan(LearnedPlan):
             last, left = Trail(problem, start, start_penalty(problem, start)), kept
             if chosen and deciding is problem:  # only the last round is left to learn from all samples
                 last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
+                least = chosen.errors[kept]
+                last.error = None if self.solver.tolerance else lambda _: least
             solution = self._finish(last, left, bar)
         fitted = self._fitted(last, solution, units, kept)
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
         tried = [trail.record(float(units)) for trail in trails]
         report: Any = replace(fitted.report, start=power_law(start), tried=tried)
-        if chosen is not None and held_out is not None and are_wide(self.measurement.weights[0] > 0):
+        if chosen is not None and held_out is not None and self.has_wide_gaps:
             copies = [held_out, *self._copies(deciding, chosen, values, units)]
             report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies))
         return replace(fitted, report=report), held_out
@@ -288,6 +297,7 @@ class AdaptivePlan(LearnedPlan):
         """Follow the starts on the samples that are not hidden; return all trails and the best."""
         shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
         trails: list[Trail] = []
+        error = None if problem.own is None else error_at(hidden, problem.values)
 
         def advance(trail: Trail) -> None:
             solution = trail.advance(self.learning_tolerance)
@@ -298,7 +308,8 @@ class AdaptivePlan(LearnedPlan):
             bar.update()
 
         for start in starts:
-            trails.append(Trail(shown, start, start_penalty(shown, start), trails[-1].z if trails else None))
+            before = trails[-1].z if trails else None
+            trails.append(Trail(shown, start, start_penalty(shown, start), before, error=error))
             advance(trails[-1])
         finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
         for trail, _ in itertools.product(finalists, range(min(2, limit))):

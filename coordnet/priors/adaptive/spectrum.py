@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -20,6 +20,7 @@ from coordnet.plans.hold_out import hidden_error
 from coordnet.plans.modes import Modes
 from coordnet.plans.posterior import PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
+from coordnet.priors.adaptive.settling import SETTLING_TOLERANCE, Error, Settling
 from coordnet.priors.smoothness import IteratedPlan, Smoothness
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
@@ -50,23 +51,25 @@ class Problem:
     variance: Tensor  # (signals, channels, 1, …), of the rotated channels
     joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
     constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
+    own: Bool[Tensor, "*lattice"] | None = None  # the nodes that are no padding, in constrained form with thin gaps
     recorder: StepRecorder = field(default_factory=StepRecorder)  # all solves share it
 
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
         return hidden_error(self.measurement, self.modes(z), self.values, hidden)
 
-    def on_padded_grid(self) -> "Problem":
-        """Return the problem in constrained form on the padded lattice, with unknown padding."""
+    def on_padded_grid(self, *, thin: bool) -> "Problem":
+        """Return the problem in constrained form on the padded lattice, with unknown padding, and thin gaps or not."""
         modes = self.modes.on_padded_grid()
+        own = zero_pad(torch.ones_like(self.measurement.weights), modes.lattice)[0, 0] > 0 if thin else None
         measurement = ForwardModel.mask(zero_pad(self.measurement.weights, modes.lattice))
         values = zero_pad(self.values, modes.lattice)
-        return replace(self, modes=modes, measurement=measurement, values=values, constrained=True)
+        return replace(self, modes=modes, measurement=measurement, values=values, constrained=True, own=own)
 
     def system(self, penalty: Tensor) -> System:
         """Return the linear system for the penalty (noise variance over signal variance) of every mode."""
         if self.constrained:
-            return ConstrainedSystem(self.modes, self.measurement, penalty)
+            return ConstrainedSystem(self.modes, self.measurement, penalty, thin=self.own is not None)
         return ModesSystem(self.modes, self.measurement, penalty, joint=self.joint)
 
 
@@ -189,6 +192,7 @@ class Trail:
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)  # that each round took
     best_z: Tensor | None = None  # the solution of the best round
+    error: Error | None = None  # the error to expect of a solution at unknown nodes
 
     @property
     def best(self) -> int:
@@ -209,7 +213,10 @@ class Trail:
             smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
             self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
         system = problem.system(self.penalty)
-        options = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
+        options: dict[str, Any] = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
+        if problem.own is not None and self.error is not None:
+            seen = problem.own & (problem.measurement.weights[0, 0] == 0)
+            options |= {"tolerance": SETTLING_TOLERANCE * tolerance, "callback": Settling(seen, self.error)}
         solution = system.solve(problem.values, start=self.z, **options)
         self.z = solution.x
         self.penalties.append(self.penalty)
