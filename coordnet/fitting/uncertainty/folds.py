@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.score import folds_by_blocks
+from coordnet.fitting.uncertainty.blocks import folds_by_blocks
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
