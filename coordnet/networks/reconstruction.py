@@ -252,10 +252,11 @@ class Reconstruction(Gridded, nn.Module):
         refits are made once. At ``points``, in the units of the fit, with their ``drift`` if the fit has one, the ends
         are (*points, channels).
 
-        Where points come in clusters or tracks, the refits should leave out ``blocks``: boxes of these lengths, in the
-        fit's units. The share then holds for places as far from all points as those of a hidden box are. A
-        ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number of samples, if there are
-        fewer than 50 samples, or they are no masked lattice and no scattered points.
+        Where points leave gaps within their hull, as tracks do, each refit leaves out a tenth of the points and a tenth
+        of all boxes as wide as the gaps, or as long as ``blocks`` in the fit's units. The share then holds for places
+        as far from all points as those of a hidden box are, and is larger near points. A ``ValueError`` is raised if
+        the level is not between 0 and 1 or too high for the number of samples, if there are fewer than 50 samples, or
+        they are no masked lattice and no scattered points.
         """
         lower, upper = self._sure().interval(self, level, blocks)
         if points is None:

@@ -37,8 +37,13 @@ def beyond(
     On a grid with a periodic axis, where there is no hull, the distance alone decides.
     """
     far = distances(places, axes, periods) > FAR * mean_distance
-    if any(periods):
-        return far
+    return far if any(periods) else far | outside_hull(places, axes)
+
+
+def outside_hull(
+    places: Float[np.ndarray, "n d"], axes: Sequence[Float[np.ndarray, " _"]]
+) -> Bool[np.ndarray, "*grid"]:
+    """Return whether each node of a grid is outside the places' convex hull, or outside their box if they are flat."""
     used = np.ptp(places, axis=0) > 0
     ends = [(x < p.min()) | (x > p.max()) for x, p in zip(axes, places.T, strict=True)]
     outside = np.any(np.stack(np.meshgrid(*ends, indexing="ij"), -1), -1)
@@ -49,4 +54,4 @@ def beyond(
             outside |= Delaunay(corners).find_simplex(nodes, tol=ON_HULL) < 0
         except QhullError:  # the places are in a plane, next to which the distance decides
             pass
-    return far | outside
+    return outside

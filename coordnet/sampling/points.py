@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_tensor
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
+from coordnet.sampling.extrapolation import outside_hull
 from coordnet.sampling.node_spacing import mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
@@ -70,6 +71,14 @@ class Points(ScatteredPoints):
     def latitude(self) -> int | None:  # type: ignore[override]
         """The axis of latitudes on a sphere."""
         return self.lattice and self.lattice.latitude
+
+    @property
+    def within_hull(self) -> Bool[np.ndarray, " nodes"] | None:  # type: ignore[override]
+        """Whether each node is within the convex hull of the points; None if an axis wraps around."""
+        if any(self.periodic):
+            return None
+        nodes = [np.arange(float(n)) for n in self.grid]
+        return ~outside_hull(self.positions().numpy() * np.array(self.grid), nodes).ravel()
 
     def within(self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]) -> Samples:
         """Return the points in a window of nodes, ``MARGIN`` from its borders; no axis wraps around, without drift."""

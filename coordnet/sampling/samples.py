@@ -43,6 +43,7 @@ class Geometry(ABC):
     drift: Drift | None = None  # columns on which the values at points depend linearly, beside a field
     latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles
     hides_alike: bool = True  # whether samples can be hidden in the way that others are missing
+    within_hull: Any = None  # whether each node is within the convex hull of points, None where these have none
 
     @property
     def density(self) -> float:

@@ -3,21 +3,24 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from coordnet import _checks
 from coordnet.sampling.samples import Geometry
 
 BLOCKS = 6  # blocks along the points' extent on each axis, unless their size is given
 SEED = 0
+FARTHER = 0.99  # share of the hidden points' distances below one that is usual between points
+GAPS = 0.02  # share of the nodes between points that are farther than usual, above which there are gaps
+GAP_DEPTH = 0.9  # quantile of the distances in gaps that is half of a block's edge
+LONGEST_BLOCK = 0.25  # edge of such a block along each axis at most, relative to the points' extent
 
 
 def folds_by_blocks(
     geometry: Geometry, size: float | Sequence[float] | None, folds: int
 ) -> tuple[Int[np.ndarray, " n"], int]:
     """Return the fold of each point, that of its block, and the number of blocks; see ``block_score`` for errors."""
-    places = getattr(geometry, "places", None)
-    block = _blocks((geometry.positions() if places is None else places).numpy(), size)
+    block = np.unique(cells_of(geometry, size), axis=0, return_inverse=True)[1].ravel()
     count = int(block.max()) + 1
     if count < folds:
         expected = f"a size that gives at least {folds} blocks, one for each fold"
@@ -25,8 +28,9 @@ def folds_by_blocks(
     return (np.random.default_rng(SEED).permutation(count) % folds)[block], count
 
 
-def _blocks(places: np.ndarray, size: float | Sequence[float] | None) -> np.ndarray:
-    """Return the number of the block of each point."""
+def cells_of(geometry: Geometry, size: float | Sequence[float] | None) -> Int[np.ndarray, "n d"]:
+    """Return the numbers along each axis of the block of each point; see ``block_score`` for errors."""
+    places = _places(geometry)
     low, extent = places.min(0), np.ptp(places, axis=0)
     lengths = np.where(extent > 0, extent, 1.0) * (1 + 1e-9) / BLOCKS
     if size is not None:
@@ -34,5 +38,48 @@ def _blocks(places: np.ndarray, size: float | Sequence[float] | None) -> np.ndar
         if len(given) != len(low):
             raise _checks.wrong("blocks", f"a number, or {len(low)}, one for each axis", len(given))
         lengths = np.array([_checks.positive("blocks", length) for length in given])
-    cells = np.floor((places - low) / lengths)
-    return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+    return np.floor((places - low) / lengths).astype(int)
+
+
+def apart(cells: Int[np.ndarray, "blocks d"], sizes: Int[np.ndarray, " blocks"], parts: int) -> np.ndarray:
+    """Return a part of each block, so that few neighbors, those across a corner too, have the same one.
+
+    Neighbors that are hidden together are a larger gap than one of them. The blocks take their parts in a random order,
+    each that of the fewest neighbors, and of these the one with the fewest points.
+    """
+    found, points = np.full(len(cells), -1), np.zeros(parts)
+    for k in np.random.default_rng(SEED).permutation(len(cells)):
+        near = found[np.abs(cells - cells[k]).max(1) <= 1]
+        found[k] = np.lexsort((points, np.bincount(near[near >= 0], minlength=parts)))[0]
+        points[found[k]] += sizes[k]
+    return found
+
+
+def edges_of_gaps(
+    geometry: Geometry, hidden: Float[np.ndarray, " hidden"], between: Float[np.ndarray, " nodes"]
+) -> list[float] | None:
+    """Return the lengths of blocks that are like the gaps of points, in their units; None if there are none.
+
+    Nodes are in gaps that are farther from points than nearly all points that are ``hidden`` at random are; of points
+    that are uniformly random there are hardly any.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The points, on nodes that were laid for them.
+    hidden, between : (n,)
+        The distances to the nearest point that is shown of points that are hidden at random, and of the nodes within
+        the points' convex hull, in spacings.
+    """
+    far = between[between > np.quantile(hidden, FARTHER)]
+    if len(far) <= GAPS * len(between):
+        return None
+    extent, steps = np.ptp(_places(geometry), axis=0), geometry.coordinates.steps  # type: ignore[union-attr]
+    edges = np.minimum(2 * np.quantile(far, GAP_DEPTH) * steps, LONGEST_BLOCK * extent)
+    return np.where(extent > 0, edges, 1.0).tolist()
+
+
+def _places(geometry: Geometry) -> Float[np.ndarray, "n d"]:
+    """Return the points, in the units of their coordinates if these have any."""
+    places = getattr(geometry, "places", None)
+    return (geometry.positions() if places is None else places).numpy()

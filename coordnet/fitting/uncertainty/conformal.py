@@ -43,6 +43,8 @@ class Calibration:
         The same factor for the geometric mean of absolute errors, by which intervals narrow. A few large errors rule
         the mean of squares; they hardly change this one. Both are 1 for folds in the shape of what is unknown: more
         samples elsewhere bring none nearer.
+    alike : float
+        The number of hidden samples whose errors count as one; see ``Folded``.
     """
 
     errors: HiddenErrors
@@ -51,6 +53,7 @@ class Calibration:
     sought: Bool[np.ndarray, "nodes channels"]
     growth: float
     narrowing: float
+    alike: float = 1.0
 
     @classmethod
     def of(cls, table: SampleTable, folded: Folded, render: Float[Tensor, "*grid channels"]) -> "Calibration":
@@ -63,7 +66,8 @@ class Calibration:
         if not folded.in_shape:
             powers = max(_power(folded, _mean_square) + POWER, 0) / 2, max(_power(folded, _typical), 0)
         growth, narrowing = (fewer**power for power in powers)
-        return cls(folded.single, LocalScale.learn(folded, signal), folded.distance, sought, growth, narrowing)
+        scale = LocalScale.learn(folded, signal)
+        return cls(folded.single, scale, folded.distance, sought, growth, narrowing, folded.alike)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
         """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
@@ -76,9 +80,9 @@ class Calibration:
         there = ~np.isnan(error)
         scale = self.scale.of_errors[there, channel]
         relative, logs = error[there] / scale, np.log(scale)
-        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / BEYOND_QUANTILE)))
+        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / (BEYOND_QUANTILE * self.alike))))
         parts = np.array_split(np.argsort(logs, kind="stable"), groups)
-        quantiles = [conformal_quantile(relative[part], level) for part in parts]
+        quantiles = [conformal_quantile(relative[part], level, self.alike) for part in parts]
         at = self.scale.of_nodes[:, channel]
         return at * np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
 
@@ -108,19 +112,21 @@ class Calibration:
         return float(np.square(self.std[self.sought]).mean())
 
 
-def conformal_quantile(scores: Float[np.ndarray, " n"], level: float) -> float:
+def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: float = 1.0) -> float:
     """Return the ⌈(n + 1) level⌉-th smallest score, which a further exchangeable score exceeds with 1 - level at most.
 
+    Of scores that are ``alike``, as those of a block are, so many count as one: it is the ⌈(n + alike) level⌉-th then.
     A ``ValueError`` is raised if there are too few scores for the level.
 
     Notes
     -----
     Vovk, "Cross-conformal predictors" (2015); Papadopoulos, Vovk and Gammerman, "Regression conformal prediction with
-    nearest neighbours" (2011), for scores relative to a scale.
+    nearest neighbours" (2011), for scores relative to a scale; Dunn, Wasserman and Ramdas, "Distribution-free
+    prediction sets for two-layer hierarchical models" (2023), for groups of scores.
     """
-    rank = math.ceil((len(scores) + 1) * level)
+    rank = math.ceil((len(scores) + alike) * level)
     if rank > len(scores):
-        raise _checks.wrong("level", f"at most {len(scores) / (len(scores) + 1):.4g} for so few samples", level)
+        raise _checks.wrong("level", f"at most {len(scores) / (len(scores) + alike):.4g} for so few samples", level)
     return float(np.partition(scores, rank - 1)[rank - 1])
 
 

@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.blocks import folds_by_blocks
+from coordnet.fitting.uncertainty.blocks import apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
@@ -61,7 +61,9 @@ class Folded:
 
     Beside them are means over the five fits, at every node: of the distance to the nearest sample that was not hidden,
     and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
-    that as they are, so that these are the distances to the nearest sample.
+    that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
+    as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
+    effect of Kish, "Survey Sampling", 1965).
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -70,13 +72,15 @@ class Folded:
     pair: HiddenErrors  # the first two folds in ``single``
     together: HiddenErrors  # the same samples, from one fit that saw neither fold
     in_shape: bool = False
+    alike: float = 1.0
 
 
 class SampleTable:
     """The samples of a masked lattice or of scattered points as rows: (n, channels), with a node of the grid for each.
 
-    With ``blocks``, the lengths of boxes in the units of scattered points, folds hide whole boxes of these. A
-    ``ValueError`` is raised for samples of another kind, and for fewer than ``FEWEST_SAMPLES`` of a channel.
+    With ``blocks``, the lengths of boxes in the units of scattered points, folds hide whole boxes of these, too. Points
+    with gaps, such as tracks, have blocks as wide as these. A ``ValueError`` is raised for samples of another kind, and
+    for fewer than ``FEWEST_SAMPLES`` of a channel.
     """
 
     def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
@@ -104,24 +108,52 @@ class SampleTable:
         *errors, both = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
         distance, deviation = (np.mean(found[:-1], axis=0) for found in (apart, expected))
         distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
-        return Folded(distance, deviation, _joined(errors), _joined(errors[:2]), both, self.is_in_shape)
+        parts = _joined(errors), _joined(errors[:2]), both
+        return Folded(distance, deviation, *parts, self.is_in_shape, self._alike(folds))
 
     @cached_property
     def is_in_shape(self) -> bool:
         """Whether folds have the shape of what is unknown."""
-        return self.blocks is None and self.samples.geometry.gaps is not None and self._mask.hides_in_shape
+        return self._cells is not None or self._hides_gaps
+
+    @property
+    def _hides_gaps(self) -> bool:
+        return self.samples.geometry.gaps is not None and self._mask.hides_in_shape
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
         """Return what each fold hides: a fifth of the samples, drawn at random, or in the shape of what is unknown.
 
         Holes, scratches, text and clouds are far from samples as random ones are not; their shape is moved to known
-        places (see ``ForwardModel.hide``).
+        places (see ``ForwardModel.hide``). Of points a tenth of the blocks, hardly any next to another, and a tenth of
+        all points are hidden, so that errors near to points and far from them are met.
         """
-        if self.blocks is not None:
-            fold, _ = folds_by_blocks(self.samples.geometry, self.blocks, FOLDS)
-            return [(fold == k)[:, None] & self.known for k in range(FOLDS)]
-        if self.is_in_shape:
-            return self._in_shape()
+        if self._cells is not None:
+            cells, block, sizes = np.unique(self._cells, axis=0, return_inverse=True, return_counts=True)
+            part = apart(cells, sizes, 2 * FOLDS)[block.ravel()]
+            drawn = np.random.default_rng(SEED).permutation(len(part)) % (2 * FOLDS)
+            return [((part == k) | (drawn == k))[:, None] & self.known for k in range(FOLDS)]
+        return self._in_shape() if self._hides_gaps else self._at_random()
+
+    @cached_property
+    def _cells(self) -> Int[np.ndarray, "n d"] | None:
+        """The numbers of the block of each point, None if no blocks are hidden; see ``edges_of_gaps``."""
+        geometry, blocks = self.samples.geometry, self.blocks
+        within = None if blocks is not None else geometry.within_hull
+        if within is not None:
+            hidden = [self._distances(fold)[self.nodes[fold[:, 0]], 0] for fold in self._at_random()]
+            shown = self._distances(np.zeros_like(self.known))[within, 0]
+            blocks = edges_of_gaps(geometry, np.concatenate(hidden), shown)
+        return None if blocks is None else cells_of(geometry, blocks)
+
+    def _alike(self, folds: list[Bool[np.ndarray, "n channels"]]) -> float:
+        """Return the number of hidden points whose errors count as one."""
+        if self._cells is None:
+            return 1.0
+        block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
+        counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
+        return float(np.square(counts).sum() / counts.sum())
+
+    def _at_random(self) -> list[Bool[np.ndarray, "n channels"]]:
         joint = self.weights.shape[-1] == 1
         rows = self.known[:, :1] if joint else self.known
         number = np.full(rows.shape, -1)
@@ -154,7 +186,7 @@ class SampleTable:
         grid = self.samples.grid
         far = np.ones(math.prod(grid), dtype=bool)
         far[self.nodes[shown]] = False
-        apart = FRAME_DISTANCE if self.is_in_shape and self._mask.has_moving_areas else 1.0
+        apart = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
         return np.asarray(distance_transform_edt(far.reshape(grid), (apart, *(1.0,) * (len(grid) - 1)))).ravel()
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
