@@ -50,4 +50,5 @@ class DenoisedMosaicPlan(RefinedPlan):
         mosaic = torch.where(self._known, truth, 0.0)
         pilot = self.start.fit(mosaic.movedim(0, -1)).render(alignment="sample").movedim(-1, 0)
         both = (pilot - truth, self.refined(pilot, mosaic) - truth)
-        return least_squares_weight(*(f[~self._known].double() for f in both))
+        error, second = (f[~self._known].double() for f in both)
+        return least_squares_weight(error, second)

@@ -17,11 +17,13 @@ def least_squares_share(error: Tensor, second: Tensor) -> float:
     return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
 
 
-def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"]) -> float:
-    """Return the α in [0, 1] of least |e + α (second - e)|², or 0 where that is hardly less than |e|²."""
+def least_squares_weight(
+    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT
+) -> float:
+    """Return the α in [0, 1] of least |e + α (second - e)|², or 0 unless it is a ``least`` share below |e|²."""
     alpha = least_squares_share(error, second)
     after = float((error + alpha * (second - error)).square().sum())
-    return alpha if after <= (1 - MIN_IMPROVEMENT) * float(error.square().sum()) else 0.0
+    return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
 
 
 def sure_share(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int) -> float:
