@@ -32,6 +32,7 @@ class DenoisedAreaPlan(RefinedPlan):
     """
 
     sigmas = falling(FIRST, LAST, STEPS)
+    rounded = True
 
     def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
         """Return the data term of means over cells, in units of a scale."""

@@ -36,6 +36,7 @@ class RefinedPlan(Plan):
     """
 
     sigmas: Sequence[float]  # the standard deviation of each step, relative to the known range
+    rounded = False  # whether layers of networks multiply bfloat16, where errors are many times its rounding
 
     def __init__(
         self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
@@ -43,7 +44,7 @@ class RefinedPlan(Plan):
         self.prior, self.pilot = prior, pilot
         self.start = pilot.plan(encoding, geometry, **options)
         super().__init__(self.start.encoding, geometry, **options)
-        self.denoiser = LatticeDenoiser(prior, self.device)
+        self.denoiser = LatticeDenoiser(prior, self.device, rounded=self.rounded)
 
     @abstractmethod
     def weight(self, values: Tensor, estimate: Signal) -> float:

@@ -123,3 +123,21 @@ def test_what_is_no_denoiser_of_such_pictures_is_refused(f, found):
 def test_arguments_out_of_range_are_refused(argument, options):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         cn.Denoiser(**{"f": blur, **options})
+
+
+def test_layers_of_networks_multiply_bfloat16_where_they_are_rounded(monkeypatch, generator):
+    monkeypatch.setattr(pictures, "multiplies_bfloat16", lambda: True)
+
+    class Layer(nn.Conv2d):
+        def forward(self, x, sigma):
+            return super().forward(x)
+
+    x, prior = torch.rand(3, 8, 8, generator=generator), cn.Denoiser(Layer(3, 3, 1))
+    weight, bias = (p.detach().bfloat16().double() for p in prior.f.parameters())
+    found, exact = LatticeDenoiser(prior, rounded=True)(x, 0.1), LatticeDenoiser(prior)(x, 0.1)
+    y = torch.einsum("oi,ihw->ohw", weight[..., 0, 0], x.bfloat16().double()) + bias[:, None, None]
+    assert found.dtype == torch.float32 and not torch.equal(found, exact)
+    torch.testing.assert_close(found.double(), y, atol=1e-3, rtol=2**-7)
+    assert torch.equal(
+        LatticeDenoiser(cn.Denoiser(blur), rounded=True)(x, 0.1), LatticeDenoiser(cn.Denoiser(blur))(x, 0.1)
+    )
