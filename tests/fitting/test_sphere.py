@@ -56,6 +56,15 @@ def test_spherical_harmonics_are_met_at_the_poles_and_the_date_line_as_elsewhere
     np.testing.assert_allclose(at(fit, query - [360, 0]), at(fit, query), atol=1e-12)
 
 
+def test_noise_on_a_sphere_is_removed_unasked():
+    """The numbers of the plate are chosen by noisy values; most of the noise at the points themselves is gone."""
+    places = drawn(100)
+    noise = 0.2 * np.random.default_rng(1).normal(size=100)
+    fit = fitted(places, harmonics(places) + noise, cn.ThinPlate())
+    left = at(fit, places) - harmonics(places)
+    assert np.square(left).mean() < 0.75 * np.square(noise).mean()
+
+
 def test_a_turned_sphere_has_the_same_fit():
     """Latitude and longitude are as good as those around another axis."""
     places, query = drawn(200), drawn(200, 1)

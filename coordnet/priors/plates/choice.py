@@ -260,14 +260,15 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
 
     That is infinite for points that are few or come in tracks, and for those that plates should nearly interpolate.
     Whole orders come first, those and the half ones next to the best with the cut-offs next to it then, on nodes as
-    coarse as these allow, so that more points count.
+    coarse as these allow, so that more points count; parts of a sphere are maps, which keep their nodes.
     """
     fields = [errors.field, *(other.field for other in errors.others)]
     if errors.cells is not None or sum(len(field.values) for field in fields) < FEWEST:
         return (LOWEST, math.inf), math.inf
     error = GeneralizedErrors(fields).of_plate
     order, cutoff = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)
-    if field.dims == 2 and fields[0] is not field and (cutoff < 1 or field.has_narrow_band):
+    flat = field.dims == 2 and field.latitude is None
+    if flat and fields[0] is not field and (cutoff < 1 or field.has_narrow_band):
         error = _coarse_errors(field, max(1.0, 1 / cutoff))
     best = least_near(error, [p for p in orders if abs(p - order) <= 1], cutoff)
     return best, error(*best)
