@@ -52,6 +52,14 @@ def test_what_takes_too_long_is_stopped(monkeypatch, forked):
     assert rows.seconds["quick"] > 0.05
 
 
+@pytest.fixture(scope="module", autouse=True)
+def brief():
+    """Repeat short work a few times, and not for half a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timings, "LEAST_SECONDS", 0.0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A run of pictures at tiny sizes."""
