@@ -54,7 +54,7 @@ def test_inpaint(command, options, prior):
     same(written, model, cn.inpaint(given, KNOWN, prior=prior, seed=SEED))
 
 
-@pytest.mark.parametrize(("channels", "factor"), [(1, 1.5), (1, 2.0), (3, 2.5), (4, 2.0)])
+@pytest.mark.parametrize(("channels", "factor"), [(1, 1.5), (3, 2.5), (4, 2.0)])
 def test_upscale(command, channels, factor):
     written, model, given = command("upscale", "--factor", factor, channels=channels)
     same(written, model, cn.upscale(given[..., 0] if channels == 1 else given, factor))

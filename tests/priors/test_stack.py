@@ -17,6 +17,7 @@ from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, stacked_wei
 from coordnet.priors.stack.trial import Trial
 from tests.helpers import synthetic_photograph
 
+STRIDES = ("every:2", "every:3", "every:2+1")
 PLATES = tuple(cn.ThinPlate(order, math.inf, 0.0) for order in (2, 3))
 
 
@@ -166,8 +167,14 @@ def test_a_window_in_a_hole_that_is_larger_is_left_out():
     assert cn.psnr(on_grid(fit), waves(260, 300), data_range=2.0) > 10
 
 
-@pytest.mark.parametrize("shape", [(33,), (34,), (70,), (5000,), (12, 14, 9), (33, 20), (8, 8), (7, 6, 6, 5)])
-@pytest.mark.parametrize("pattern", ["every:2", "every:3", "every:2+1"])
+@pytest.mark.parametrize(
+    ("shape", "pattern"),
+    [
+        *(((33,), pattern) for pattern in STRIDES),
+        *(((33, 20), pattern) for pattern in STRIDES),
+        *zip([(34,), (70,), (5000,), (12, 14, 9), (8, 8), (7, 6, 6, 5)], STRIDES * 2, strict=True),
+    ],
+)
 def test_the_automatic_choice_fits_strided_lattices_of_any_shape(shape, pattern):
     signal = torch.randn(*shape, 1, generator=torch.Generator().manual_seed(0)).cumsum(0) / 10
     samples = cn.sample(signal, pattern)
