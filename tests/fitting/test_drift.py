@@ -26,6 +26,7 @@ def elevation(x, y):
 HEIGHTS = elevation(*PLACES.T)
 TRUTH = 10 + 3 * np.sin(3 * PLACES[:, 0]) - 0.0065 * HEIGHTS
 SAMPLES = cn.points(PLACES, TRUTH, drift={"elevation": HEIGHTS})
+FIT = cn.fit(SAMPLES, prior=PLATE)
 
 
 @pytest.mark.parametrize(("order", "cutoff"), [(2, 0.7), (3, math.inf)])
@@ -128,7 +129,7 @@ def test_what_the_coordinates_tell_has_no_coefficient():
 )
 def test_a_drift_that_is_missing_or_wrong_is_refused_in_one_line(work, message):
     with pytest.raises(ValueError, match=message) as found:
-        work(cn.fit(SAMPLES, prior=PLATE))
+        work(FIT)
     assert "\n" not in str(found.value)
 
 
