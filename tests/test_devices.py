@@ -498,9 +498,10 @@ def test_arithmetic_needs_no_reader_of_files():
 import sys
 sys.modules.update(dict.fromkeys(("av", "imageio", "PIL", "tifffile", "skimage", "matplotlib", "zarr")))
 import torch, coordnet as cn
-for pattern in ("full", "every:2", "random:0.5", "scattered:0.3"):
-    cn.fit(cn.sample(torch.rand(10, 10, 1), pattern)).render()
-cn.denoise(torch.rand(10, 10, 1), 0.05)
+plates = cn.ThinPlate(order=2, cutoff=1.0)
+for pattern, prior in (("full", "auto"), ("every:2", None), ("random:0.5", "auto"), ("scattered:0.3", plates)):
+    cn.fit(cn.sample(torch.rand(6, 6, 1), pattern), prior=prior).render()
+cn.denoise(torch.rand(10, 10, 1), 0.05, prior="adaptive")
 """
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code]).returncode == 0
 
