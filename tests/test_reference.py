@@ -22,6 +22,7 @@ def pages(modules):
     return {name: render.html_module(module, modules) for name, module in modules.items()}
 
 
+@pytest.mark.slow
 def test_every_public_name_is_rendered(modules, pages):
     public = {name: getattr(coordnet, name) for name in coordnet.__all__}
     for name, value in public.items():

@@ -177,6 +177,7 @@ def test_it_refuses_what_is_not_finite_or_would_not_be(bad):
         cn.denoise(torch.zeros(4, 4, 1), -1.0)
 
 
+@pytest.mark.slow
 def test_kodak_beats_what_the_design_measured(data):
     image = cn.load(data / "kodak" / "kodim10.png")
     h, w = image.shape[:2]

@@ -228,6 +228,7 @@ def test_upscale_in_rows_refuses(run, tmp_path):
         assert said in found
 
 
+@pytest.mark.slow
 def test_memory_stays_where_it_is_told(tmp_path):
     """A map of 16 MiB becomes 64 MiB within 4 MiB, beside what the process takes before."""
     shape, path = (2048, 2048), tmp_path / "a.npy"

