@@ -52,9 +52,8 @@ def cells(table):
     return rows, [bold.text for bold in tree.iter("b")]
 
 
-@pytest.mark.parametrize("pattern", ["every:2", "random:0.4"])
-def test_the_command_gives_the_same_bits(run, tmp_path, image, pattern):
-    image = image[:12, :14, 0]
+def test_the_command_gives_the_same_bits(run, tmp_path, image):
+    pattern, image = "random:0.4", image[:12, :14, 0]
     iio.imwrite(tmp_path / "photo.png", image)
     arguments = "--encoder rff --encoder triangle:half_width=1.5px --head linear --head mlp:depth=1,width=8 --epochs 2"
     status, out, _ = run("compare", "photo.png", "--sample", pattern, *arguments.split(), "--seed", 5, "--json")
