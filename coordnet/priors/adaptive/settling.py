@@ -7,11 +7,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 OnLattice = Float[Tensor, "signals channels *lattice"]
-Error = Callable[[OnLattice], float]  # from a solution to the mean squared error to expect of it at unknown nodes
+Negligible = Callable[[OnLattice], float]  # from a solution to the mean squared change of it that is negligible
 SETTLING_STEPS = 2  # steps whose change is looked at
 # Root mean square of the change in these steps, relative to that of the error to expect: half as much again loses up to
 # 0.04 dB in fifteen pictures, two thirds of it takes a fifth more steps.
 SETTLED_CHANGE = 0.03
+LEARNING_CHANGE = 0.1  # its bound in solves that a spectrum is learned from; half of it takes 7 % more steps
 # Relative residual that ends such a solve too, as a share of the usual tolerance. Fields that are smoother than noise
 # of float32 reach it first; with the usual tolerance they lose 10 dB in scratches.
 SETTLING_TOLERANCE = 1 / 3
@@ -24,29 +25,34 @@ class Settling:
     ----------
     seen : (*lattice)
         The unknown points that are looked at. Those in the padding, which is a wide gap, converge last.
-    error : function
-        The mean squared error to expect of a solution at unknown points, which may look at the solution.
+    negligible : function
+        The mean squared change at these points that is small beside the error to expect of the solution.
     """
 
-    def __init__(self, seen: Bool[Tensor, "*lattice"], error: Error) -> None:
-        self.seen, self.error = _places(seen), error
+    def __init__(self, seen: Bool[Tensor, "*lattice"], negligible: Negligible) -> None:
+        self.seen, self.negligible = _places(seen), negligible
         self.step, self.before = 0, torch.tensor(torch.inf)
 
     def __call__(self, step: int, residual: float, x: OnLattice) -> bool:
-        """Return whether the last ``SETTLING_STEPS`` changed x by less than ``SETTLED_CHANGE`` of the error."""
+        """Return whether the last ``SETTLING_STEPS`` changed x by what is negligible."""
         if step - self.step < SETTLING_STEPS:
             return False
         now = x.flatten(2)[..., self.seen]
         change = float((now - self.before).square().mean())
         self.step, self.before = step, now
-        return change <= SETTLED_CHANGE**2 * self.error(x)
+        return change <= self.negligible(x)
 
 
-def error_at(hidden: Float[Tensor, "1 channels *lattice"], values: OnLattice) -> Error:
-    """Return the function x ↦ mean squared difference to known values at nodes that are hidden in the first channel."""
+def negligible_beside(error: float) -> Negligible:
+    """Return the change that is negligible beside an expected mean squared error."""
+    return lambda x: SETTLED_CHANGE**2 * error
+
+
+def negligible_in_learning(hidden: Float[Tensor, "1 1 *lattice"], values: OnLattice) -> Negligible:
+    """Return the change that is negligible beside a solution's error at hidden nodes, where a spectrum is learned."""
     places = _places(hidden[0, 0] > 0)
     truth = values.flatten(2)[..., places]
-    return lambda x: float((x.flatten(2)[..., places] - truth).square().mean())
+    return lambda x: LEARNING_CHANGE**2 * float((x.flatten(2)[..., places] - truth).square().mean())
 
 
 def _places(nodes: Bool[Tensor, "*lattice"]) -> Int[Tensor, " n"]:

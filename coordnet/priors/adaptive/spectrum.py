@@ -20,7 +20,7 @@ from coordnet.plans.hold_out import hidden_error
 from coordnet.plans.modes import Modes
 from coordnet.plans.posterior import PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
-from coordnet.priors.adaptive.settling import SETTLING_TOLERANCE, Error, Settling
+from coordnet.priors.adaptive.settling import SETTLING_TOLERANCE, Negligible, Settling
 from coordnet.priors.smoothness import IteratedPlan, Smoothness
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
@@ -192,7 +192,7 @@ class Trail:
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)  # that each round took
     best_z: Tensor | None = None  # the solution of the best round
-    error: Error | None = None  # the error to expect of a solution at unknown nodes
+    negligible: Negligible | None = None  # the change that ends a solve in thin gaps; see ``Settling``
 
     @property
     def best(self) -> int:
@@ -214,9 +214,9 @@ class Trail:
             self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
         system = problem.system(self.penalty)
         options: dict[str, Any] = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
-        if problem.own is not None and self.error is not None:
+        if problem.own is not None and self.negligible is not None:
             seen = problem.own & (problem.measurement.weights[0, 0] == 0)
-            options |= {"tolerance": SETTLING_TOLERANCE * tolerance, "callback": Settling(seen, self.error)}
+            options |= {"tolerance": SETTLING_TOLERANCE * tolerance, "callback": Settling(seen, self.negligible)}
         solution = system.solve(problem.values, start=self.z, **options)
         self.z = solution.x
         self.penalties.append(self.penalty)
