@@ -30,6 +30,11 @@ def test_xarray_reads_the_values_the_coordinates_and_the_conventions(tmp_path):
         assert found["lon"].attrs == {"standard_name": "grid_longitude", "axis": "X", "units": "degree"}
 
 
+def test_degrees_are_written_as_the_conventions_have_them(tmp_path):
+    with written(tmp_path / "a.nc", units={"lon": "Grad", "lat": "°N"}) as found:
+        assert (found["lon"].units, found["lat"].units) == ("degrees_east", "degrees_north")
+
+
 def test_an_existing_file_stays(tmp_path):
     (tmp_path / "a.nc").write_bytes(b"mine")
     with pytest.raises(MediaError, match="expected no file of this name"):
