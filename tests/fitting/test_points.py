@@ -267,6 +267,11 @@ def test_blocks_are_as_wide_as_the_gaps_of_points_and_random_points_have_none():
     assert 6 <= blocks[0].max() <= 10
 
 
+def test_intervals_of_a_plane_whose_gradient_is_constant_are_narrow():
+    low, high = cn.fit(cn.points(PLACES[:60], PLACES[:60].sum(1)), prior=KNOWN).interval(0.9)
+    assert float((high - low).max()) < 1e-5
+
+
 def test_errors_of_a_block_count_as_one():
     """Scores that are alike by fives have the quantile of a fifth as many, up to the step of one of these."""
     scores = np.arange(1.0, 100.0)

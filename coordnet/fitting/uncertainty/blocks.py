@@ -13,7 +13,8 @@ SEED = 0
 FARTHER = 0.99  # share of the hidden points' distances below one that is usual between points
 GAPS = 0.02  # share of the nodes between points that are farther than usual, above which there are gaps
 GAP_DEPTH = 0.9  # quantile of the distances in gaps that is half of a block's edge
-LONGEST_BLOCK = 0.25  # edge of such a block along each axis at most, relative to the points' extent
+FEWEST_BLOCKS = 20  # blocks of points with gaps at least, or their errors tell little of further blocks
+SHORTER = 0.8  # factor by which blocks are made shorter until there are as many
 
 
 def folds_by_blocks(
@@ -61,7 +62,7 @@ def edges_of_gaps(
     """Return the lengths of blocks that are like the gaps of points, in their units; None if there are none.
 
     Nodes are in gaps that are farther from points than nearly all points that are ``hidden`` at random are; of points
-    that are uniformly random there are hardly any.
+    that are uniformly random there are hardly any. Blocks are shorter where there are few, as of points in clusters.
 
     Parameters
     ----------
@@ -74,9 +75,10 @@ def edges_of_gaps(
     far = between[between > np.quantile(hidden, FARTHER)]
     if len(far) <= GAPS * len(between):
         return None
-    extent, steps = np.ptp(_places(geometry), axis=0), geometry.coordinates.steps  # type: ignore[union-attr]
-    edges = np.minimum(2 * np.quantile(far, GAP_DEPTH) * steps, LONGEST_BLOCK * extent)
-    return np.where(extent > 0, edges, 1.0).tolist()
+    edges = 2 * float(np.quantile(far, GAP_DEPTH)) * geometry.coordinates.steps  # type: ignore[union-attr]
+    while len(np.unique(cells_of(geometry, edges.tolist()), axis=0)) < min(FEWEST_BLOCKS, len(geometry.nodes)):
+        edges = SHORTER * edges
+    return edges.tolist()
 
 
 def _places(geometry: Geometry) -> Float[np.ndarray, "n d"]:

@@ -19,6 +19,9 @@ FLOOR = 0.1  # share of the mean error or gradient that is added before the loga
 OWN = 0.3  # share of that floor that is added to the error to be predicted
 PRIOR_WEIGHT = 0.1  # weight of the overall mean error in the mean around a node, in samples
 NEAREST = 0.5  # lower bound of distances to samples, in spacings
+# Singular value of the features, relative to the largest, below which they do not vary: where a plate is a polynomial,
+# its gradient is constant but for rounding.
+LEAST_VARIED = 1e-6
 STEEPEST = 4.0  # upper bound of the power of the distance with which squared errors grow
 
 Nodes = Float[np.ndarray, " nodes"]
@@ -63,7 +66,7 @@ class LocalScale:
         columns = [np.log(without_own + floor), log_slope[errors.node], hidden_deviation]
         told = [np.log(of_own_fit + floor), *columns[1:]]
         rows = np.stack([np.ones_like(size), *told, np.nanmean(hidden, axis=1)], -1)
-        fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=None)[0]
+        fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=LEAST_VARIED)[0]
         start, slopes, power = fitted[0], fitted[1:-1], fitted[-1]
 
         def scale(parts: list[Nodes], apart: np.ndarray) -> np.ndarray:
