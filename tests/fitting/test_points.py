@@ -15,6 +15,7 @@ from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.score import block_score
 from coordnet.priors.plates import plate as plates
+from coordnet.priors.plates import tiles
 from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.choice import FieldErrors
 from coordnet.priors.plates.energy import plate_energy
@@ -307,6 +308,13 @@ def test_points_in_tracks_are_hidden_by_cells():
         cells = np.unique(np.floor(field.positions / 2), axis=0, return_inverse=True)[1].ravel()
         whole = [not np.isin(cells[hidden], cells[~hidden]).any() for hidden in folds]
         assert all(whole) == in_tracks and all(0.03 < hidden.mean() < 0.3 for hidden in folds)
+
+
+def test_the_plate_between_tiles_is_that_of_all_points_however_many_are_taken_at_a_time(monkeypatch):
+    samples = cn.points(PLACES[:200], smooth(PLACES[:200]))
+    field = Field.of(samples.geometry, samples.values.T)
+    (whole, _), _ = tiles._bridge(field, 2), monkeypatch.setattr(tiles, "BLENDED_POINTS", 60)
+    np.testing.assert_allclose(tiles._bridge(field, 2)[0], whole, atol=1e-10)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3.5, 5])

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from coordnet.priors.plates.coarse import bridging_step, coarsened, refined
 from coordnet.priors.plates.energy import Sparse, plate_energy
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import BLENDED_POINTS, Field
 from coordnet.priors.plates.solve import PlateSolution, solve
 from coordnet.sampling.axes import ByAxes
 
@@ -179,8 +179,11 @@ class _Strips:
 def _bridge(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
     step = bridging_step(field)
-    coarse = coarsened(field, step)
-    weighted = sparse.csr_array(coarse.operator.T * coarse.weights)
-    normal = weighted @ coarse.operator + BRIDGE_CUTOFF ** (-2 * order) * coarse.energy(order)
-    nodes = solve(normal, weighted @ coarse.values, coarse.dims, exactly=True).x
+    normal, right, parts = 0.0, np.zeros(1), math.ceil(len(field.values) / BLENDED_POINTS)
+    for rows in np.array_split(np.arange(len(field.values)), parts):
+        coarse = coarsened(field.select(rows), step)
+        weighted = sparse.csr_array(coarse.operator.T * coarse.weights)
+        normal, right = normal + weighted @ coarse.operator, right + weighted @ coarse.values
+    normal = normal + BRIDGE_CUTOFF ** (-2 * order) * coarse.energy(order)
+    nodes = solve(normal, right, coarse.dims, exactly=True).x
     return refined(field, coarse, nodes).reshape(*field.lattice, -1), step
