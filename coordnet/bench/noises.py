@@ -15,9 +15,10 @@ from torch import Tensor
 
 from coordnet.bench import noise_peers
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline
-from coordnet.bench.peers import malvar, unchanged
+from coordnet.bench.peers import unchanged
 from coordnet.comparison.stopwatch import timed
 from coordnet.restore.denoise import denoise
+from coordnet.restore.linear_demosaicing import malvar
 from coordnet.sampling import Samples, sample
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer
