@@ -14,7 +14,7 @@ from coordnet.priors.denoiser.admm import falling
 from coordnet.priors.denoiser.data_terms import Nearest, measured
 from coordnet.priors.denoiser.refined import RefinedPlan, Signal
 from coordnet.priors.denoiser.scale import Scale
-from coordnet.priors.denoiser.weighing import sure_share
+from coordnet.priors.denoiser.weighing import sure_share, typical
 
 LEFT_OUT = 0.1  # share of the measured values that are hidden for the weight
 RELATIVE_NOISE = 1e-4  # least standard deviation of the noise that is reckoned with, relative to the signal's range
@@ -58,5 +58,6 @@ class DenoisedMeasurementPlan(RefinedPlan):
         pilot = fitted.signal(self.geometry.grid)[0]
         where = (hidden[0] > 0).expand_as(values)
         both = (self.measurement(f.unsqueeze(0))[0] for f in (pilot, plan.refined(pilot, values)))
-        error, second = ((f - values)[where].double() for f in both)
-        return sure_share(error, second, len(values))
+        errors = [(f - values)[where].double() for f in both]
+        kept = typical(errors[0])
+        return sure_share(errors[0][kept], errors[1][kept], len(values))

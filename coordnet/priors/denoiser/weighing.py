@@ -2,12 +2,16 @@
 
 import math
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.priors.local.weights import MIN_IMPROVEMENT
 
 SURE = 2.0  # standard errors by which the weighted mean must be better than the first estimate where there is noise
+# Multiple of the median error beyond which errors of measured values are left out: a few low frequencies would rule the
+# sum of squares. With all errors of Fourier samples each of five photographs had no denoiser, which gains 0.8 to 2.3
+# dB. 6 medians lose 0.05 dB on a terrain and 5 lose 0.03 dB; 4 take 0.5 dB of 2.8 from projections.
+OUTLYING = 5.0
 
 
 def least_squares_share(error: Tensor, second: Tensor) -> float:
@@ -34,6 +38,12 @@ def sure_share(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels
     share = least_squares_share(error, second)
     gains = squared_gains(error, second, share)
     return share if float(gains.mean()) > SURE * float(gains.std()) * math.sqrt(channels / gains.numel()) else 0.0
+
+
+def typical(error: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Return which errors are within ``OUTLYING`` times their median in absolute value."""
+    sizes = error.abs()
+    return sizes <= OUTLYING * sizes.median()
 
 
 def squared_gains(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> Float[Tensor, " n"]:

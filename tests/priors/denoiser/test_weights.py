@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
-from coordnet.priors.denoiser.weighing import least_squares_weight
+from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -67,6 +67,16 @@ def test_the_weight_is_least_squares_from_nothing_to_all(generator):
     assert least_squares_weight(error, 0 * error) == 1
     assert least_squares_weight(error, 0.999 * error) == 0  # hardly better
     assert least_squares_weight(error, 0.98 * error, 0.05) == 0 < least_squares_weight(error, 0.98 * error, 0.03)
+
+
+def test_a_few_large_errors_do_not_hide_what_suits_the_others():
+    error = torch.linspace(-1.0, 1.0, 200, dtype=torch.float64)
+    error[7], second = 100.0, 0.5 * error
+    assert sure_share(error, second, 1) == 0
+    kept = typical(error)
+    assert kept.sum() == 199 and not kept[7]
+    assert sure_share(error[kept], second[kept], 1) == 1
+    assert sure_share(error[kept], error[kept], 1) == 0
 
 
 SMALL = synthetic_photograph(24, 24)
