@@ -115,7 +115,7 @@ class Calibration:
 def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: float = 1.0) -> float:
     """Return the ⌈(n + 1) level⌉-th smallest score, which a further exchangeable score exceeds with 1 - level at most.
 
-    Of scores that are ``alike``, as those of a block are, so many count as one: it is the ⌈(n + alike) level⌉-th then.
+    Scores may be ``alike``, as those of a block are: so many count as one, and it is the ⌈(n + alike) level⌉-th then.
     A ``ValueError`` is raised if there are too few scores for the level.
 
     Notes

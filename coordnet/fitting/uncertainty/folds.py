@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.blocks import apart, cells_of, edges_of_gaps
+from coordnet.fitting.uncertainty.point_blocks import apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.blocks import folds_by_blocks
+from coordnet.fitting.uncertainty.point_blocks import folds_by_blocks
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
