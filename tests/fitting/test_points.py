@@ -14,8 +14,8 @@ import coordnet as cn
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.score import block_score
+from coordnet.priors.plates import choice, tiles
 from coordnet.priors.plates import plate as plates
-from coordnet.priors.plates import tiles
 from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.choice import FieldErrors
 from coordnet.priors.plates.energy import plate_energy
@@ -315,6 +315,17 @@ def test_the_plate_between_tiles_is_that_of_all_points_however_many_are_taken_at
     field = Field.of(samples.geometry, samples.values.T)
     (whole, _), _ = tiles._bridge(field, 2), monkeypatch.setattr(tiles, "BLENDED_POINTS", 60)
     np.testing.assert_allclose(tiles._bridge(field, 2)[0], whole, atol=1e-10)
+
+
+@pytest.mark.parametrize(("highest", "expected"), [(5e-12, 6), (2e-11, 5)])
+def test_smooth_functions_take_the_highest_order_that_is_about_as_good(monkeypatch, highest, expected):
+    samples = cn.points(PLACES[:120], smooth(PLACES[:120]))
+    field = Field.of(samples.geometry, samples.values.T)
+    planted = dict(zip((2, 3, 4, 5, 6), (1e-3, 1e-6, 1e-9, 1e-12, highest), strict=True))
+    errors = FieldErrors(field, cn.ThinPlate())
+    monkeypatch.setattr(errors, "of_plate", lambda order, cutoff: planted[order])
+    monkeypatch.setattr(choice, "_errors_of", lambda *_: errors)
+    assert choice.choose_plate(field, cn.ThinPlate())[0].order == expected
 
 
 @pytest.mark.parametrize("order", [1, 2, 3.5, 5])
