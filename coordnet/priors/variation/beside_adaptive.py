@@ -11,6 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.machine import is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import Candidate, WeighedVariationReport
@@ -27,6 +28,9 @@ from coordnet.sampling.samples import Geometry
 TRIAL_ALTERNATIONS = 8
 VIEWS_APART, FEWEST_VIEWS = 4, 3  # distance of views that are hidden, and their least number
 RANDOM_PARTS = 10  # parts of random hidden values, whose errors are compared as those of views are
+# Variance of the noise, relative to the values' mean square, below which the spectrum is learned anew without
+# hidden ones: solves with that of all values, from zero on, hardly converge for blurs and for random matrices.
+NOISELESS = 1e-6
 TELLING = 1.25  # squared error of hidden values, relative to the noise's, below which they tell little but noise
 LEAST_WEIGHT = 0.01  # weight of the adaptive fit below which total variation stands alone
 LEAST_SPREAD = 0.1  # least factor of the posterior's deviations: hidden errors tell no smaller ones from noise
@@ -50,9 +54,9 @@ class WeighedVariationPlan(TotalVariationPlan):
     """Add the fit of least total variation to the adaptive one, with the weight of least squared error.
 
     A part of the measured values is hidden for that. The adaptive fit without it keeps the spectrum that it learned
-    from all values; a few steps of the alternating directions start there. The weight is 0 unless it surely lowers the
-    errors. The result is the adaptive fit to the bit then, and gradients flow through it; a ``ValueError`` is raised
-    where they are followed and total variation has a weight.
+    from all values, unless these have hardly any noise; a few steps of the alternating directions start there. The
+    weight is 0 unless it surely lowers the errors. The result is the adaptive fit to the bit then, and gradients flow
+    through it; a ``ValueError`` is raised where they are followed and total variation has a weight.
 
     The parameters are those of ``TotalVariationPlan``, and the weight if it is known with the strength.
     """
@@ -97,7 +101,12 @@ class WeighedVariationPlan(TotalVariationPlan):
         hidden = self._hidden()
         if not (mean and noise) or hidden is None:
             return Choice(mean, 0.0)
-        start, shown = self._without(hidden, values, fitted), self.measurement.reweighted(1 - hidden)
+        pilot, solver = self.pilot, self.solver
+        if noise**2 > NOISELESS * _mean_square(values):
+            pilot = pilot.taught([(fitted.report, fitted.learned)])
+            solver = replace(solver, tolerance=LEARNING_TOLERANCE[len(self.geometry.grid)])
+        start = self._without(hidden, values, pilot, solver)
+        shown = self.measurement.reweighted(1 - hidden)
 
         def errors(f: Tensor) -> Float[Tensor, "groups members"]:
             error = self.measurement.weights.sqrt() * (self.measurement(f.unsqueeze(0)) - values)
@@ -137,12 +146,12 @@ class WeighedVariationPlan(TotalVariationPlan):
         flat = error[(hidden > 0).expand_as(error)]
         return flat[: len(flat) // RANDOM_PARTS * RANDOM_PARTS].reshape(-1, RANDOM_PARTS).mT
 
-    def _without(self, hidden: Tensor, values: Float[Tensor, "1 channels *samples"], fitted: Fitted) -> Tensor:
-        """Return the adaptive fit without hidden values, with the spectrum of all values."""
+    def _without(
+        self, hidden: Tensor, values: Float[Tensor, "1 channels *samples"], pilot: Adaptive, solver: ConjugateGradients
+    ) -> Tensor:
+        """Return the adaptive fit without hidden values."""
         weights = (1 - hidden[0]).movedim(0, -1) * self.geometry.full_weights.to(hidden)
-        tolerance = LEARNING_TOLERANCE[len(self.geometry.grid)]
-        options: Any = {"solver": replace(self.solver, tolerance=tolerance), "dtype": self.dtype, "device": self.device}
-        pilot = self.pilot.taught([(fitted.report, fitted.learned)])
+        options: Any = {"solver": solver, "dtype": self.dtype, "device": self.device}
         plan = pilot.plan(self.encoding, self.geometry.reweighted(weights), **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", _checks.CoordnetWarning)  # the fit to all values gives it
