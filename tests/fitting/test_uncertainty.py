@@ -160,6 +160,20 @@ def test_folds_of_holes_have_the_shape_of_holes():
         assert 32 <= fold.sum() <= 64 and rows.sum() <= 8 and not (fold & ~table.known).any()
 
 
+def test_errors_in_gaps_count_as_one_within_their_width():
+    """Of a square of 8×8 nodes a tenth is farther than 3 from its outside; at most the largest error is taken."""
+    known = torch.ones(40, 40)
+    known[16:24, 16:24] = 0
+    samples = sample(synthetic_photograph(40, 40, 1), known)
+    table, fit = SampleTable(samples), cn.fit(samples, prior=PRIOR)
+    folded = table.folded(lambda some: cn.fit(some, prior=PRIOR))
+    assert folded.alike == 6**2
+    calibration = replace(Calibration.of(table, folded, fit.render()), alike=math.inf)
+    scale, errors = calibration.scale, np.abs(folded.single.error)
+    widest = scale.of_nodes * (errors / scale.of_errors).max()
+    np.testing.assert_allclose(calibration.half_width(0.9), np.where(calibration.sought, widest, 0), rtol=1e-12)
+
+
 def test_errors_that_are_alike_inside_of_gaps_are_covered():
     """Areas of 36 nodes err by one number each; two in five are unknown, the others are hidden in folds."""
     side, covered = 48, {True: [], False: []}

@@ -80,9 +80,11 @@ class Calibration:
         there = ~np.isnan(error)
         scale = self.scale.of_errors[there, channel]
         relative, logs = error[there] / scale, np.log(scale)
-        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / (BEYOND_QUANTILE * self.alike))))
+        # Where a few parts are all there is, the largest error is taken.
+        alike = max(1.0, min(self.alike, 0.999 * len(relative) * (1 - level) / level))
+        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / (BEYOND_QUANTILE * alike))))
         parts = np.array_split(np.argsort(logs, kind="stable"), groups)
-        quantiles = [conformal_quantile(relative[part], level, self.alike) for part in parts]
+        quantiles = [conformal_quantile(relative[part], level, alike) for part in parts]
         at = self.scale.of_nodes[:, channel]
         return at * np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
 

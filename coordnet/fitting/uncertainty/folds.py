@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.point_blocks import apart, cells_of, edges_of_gaps
+from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
@@ -63,7 +63,7 @@ class Folded:
     and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
     that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
     as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
-    effect of Kish, "Survey Sampling", 1965).
+    effect of Kish, "Survey Sampling", 1965), or for the samples in a box as wide as the gaps.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -109,7 +109,7 @@ class SampleTable:
         distance, deviation = (np.mean(found[:-1], axis=0) for found in (apart, expected))
         distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
         parts = _joined(errors), _joined(errors[:2]), both
-        return Folded(distance, deviation, *parts, self.is_in_shape, self._alike(folds))
+        return Folded(distance, deviation, *parts, self.is_in_shape, self._alike(folds, parts[0]))
 
     @cached_property
     def is_in_shape(self) -> bool:
@@ -145,13 +145,17 @@ class SampleTable:
             blocks = edges_of_gaps(geometry, np.concatenate(hidden), shown)
         return None if blocks is None else cells_of(geometry, blocks)
 
-    def _alike(self, folds: list[Bool[np.ndarray, "n channels"]]) -> float:
-        """Return the number of hidden points whose errors count as one."""
-        if self._cells is None:
+    def _alike(self, folds: list[Bool[np.ndarray, "n channels"]], errors: HiddenErrors) -> float:
+        """Return the number of hidden samples whose errors count as one: those of a block, or of a gap's width."""
+        if self._cells is not None:
+            block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
+            counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
+            return float(np.square(counts).sum() / counts.sum())
+        if not self._hides_gaps:
             return 1.0
-        block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
-        counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
-        return float(np.square(counts).sum() / counts.sum())
+        edge = 2 * float(np.quantile(errors.distance, GAP_DEPTH))
+        sides = zip(self.samples.grid, self._steps, strict=True)
+        return math.prod(min(max(edge / step, 1.0), n) for n, step in sides)
 
     def _at_random(self) -> list[Bool[np.ndarray, "n channels"]]:
         joint = self.weights.shape[-1] == 1
@@ -186,8 +190,13 @@ class SampleTable:
         grid = self.samples.grid
         far = np.ones(math.prod(grid), dtype=bool)
         far[self.nodes[shown]] = False
-        apart = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
-        return np.asarray(distance_transform_edt(far.reshape(grid), (apart, *(1.0,) * (len(grid) - 1)))).ravel()
+        return np.asarray(distance_transform_edt(far.reshape(grid), self._steps)).ravel()
+
+    @cached_property
+    def _steps(self) -> tuple[float, ...]:
+        """The distance of neighbors along each axis."""
+        first = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
+        return first, *(1.0,) * (len(self.samples.grid) - 1)
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
         mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape)
