@@ -131,7 +131,8 @@ class AdaptivePlan(LearnedPlan):
     A part of the samples is hidden. Every start is solved once without it; the two best are followed for two rounds,
     and the better one until its hold-out error stops falling. Its spectrum is then learned once more from all samples,
     and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
-    points have their shape, and known points are held fixed.
+    points have their shape, and known points are held fixed. In thin gaps solves end where the unknown points have
+    settled (``Settling``), unless a tolerance is given.
 
     Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
     fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
