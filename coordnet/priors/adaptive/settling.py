@@ -9,12 +9,12 @@ from torch import Tensor
 OnLattice = Float[Tensor, "signals channels *lattice"]
 Negligible = Callable[[OnLattice], float]  # from a solution to the mean squared change of it that is negligible
 SETTLING_STEPS = 2  # steps whose change is looked at
-# Root mean square of the change in these steps, relative to that of the error to expect: half as much again loses up to
-# 0.04 dB in fifteen pictures, two thirds of it takes a fifth more steps.
+# The root mean square of the change in these steps at which a solve ends, relative to that of the error to expect.
+# Half as much again loses up to 0.04 dB in fifteen pictures, and two thirds of it takes a sixth more steps.
 SETTLED_CHANGE = 0.03
-LEARNING_CHANGE = 0.1  # its bound in solves that a spectrum is learned from; half of it takes 7 % more steps
-# Relative residual that ends such a solve too, as a share of the usual tolerance. Fields that are smoother than noise
-# of float32 reach it first; with the usual tolerance they lose 10 dB in scratches.
+LEARNING_CHANGE = 0.1  # the same bound for solves that a spectrum is learned from; half of it takes 7 % more steps
+# The relative residual that ends such a solve too, as a share of the usual tolerance. Smooth fields reach it first, and
+# lose 10 dB in scratches with the usual tolerance.
 SETTLING_TOLERANCE = 1 / 3
 
 
