@@ -78,9 +78,12 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     """Return colored noise, of one variance, or a camera's, of a variance affine in the signal, without asking whether.
 
     Colored noise of a row is that of its quietest windows (see ``quiet_noise``). A ``ValueError`` is raised where there
-    are too few windows without texture or clipped values to tell.
+    are too few windows without texture or clipped values to tell, and for a camera's noise of a row, such as a sound,
+    whose values are no brightness.
     """
-    if signal.ndim == 2 and kind == "colored":
+    if signal.ndim == 2:
+        if kind == "camera":
+            raise _checks.wrong("noise", "white or colored for a row", kind)
         return quiet_noise(signal)
     steps = shown_steps(signal) if signal.ndim == 3 else None
     units = float(units_of(signal.unsqueeze(0))[0])

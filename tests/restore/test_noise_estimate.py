@@ -187,3 +187,8 @@ def test_too_little_to_tell_is_refused(generator):
 def test_what_is_no_signal_is_refused(signal):
     with pytest.raises(ValueError, match="`signal`: expected"):
         cn.estimate_noise(signal)
+
+
+def test_a_row_has_no_camera_s_noise(generator):
+    with pytest.raises(ValueError, match="`noise`: expected white or colored for a row, received camera"):
+        cn.denoise(torch.randn(8000, 1, generator=generator), noise="camera", dimensions=1)
