@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.restore.demosaiced_noise import demosaiced_noise
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
@@ -37,8 +38,9 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 
     White noise has the standard deviation of ``noise_level``, and is taken where the windows do not support another
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
-    signal where a line against brightness explains it. The spectrum of one channel takes less than of several, since
-    others, in which signals vary less, tell noise from texture.
+    signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
+    ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
+    less, tell noise from texture.
 
     Parameters
     ----------
@@ -146,6 +148,8 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
 
 def colored_model(windows: Windows, found: Found, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model with the spectra that were found, None where the signal's textures may have made them."""
+    if (demosaiced := demosaiced_noise(windows, found)) is not None:
+        return demosaiced
     spectra = found.spectra
     if len(spectra) > 1 and _may_share(windows, found):
         spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
