@@ -47,7 +47,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
         return measured((values - low) / scale.span, self.measurement, noise)
 
     def weight(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> float:
-        """Return the weight that suits hidden values."""
+        """Return the weight that suits hidden values, or if none surely does, those whose errors are no outliers."""
         hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0))
         if hidden is None:
             return 0.0
@@ -58,6 +58,6 @@ class DenoisedMeasurementPlan(RefinedPlan):
         pilot = fitted.signal(self.geometry.grid)[0]
         where = (hidden[0] > 0).expand_as(values)
         both = (self.measurement(f.unsqueeze(0))[0] for f in (pilot, plan.refined(pilot, values)))
-        errors = [(f - values)[where].double() for f in both]
-        kept = typical(errors[0])
-        return sure_share(errors[0][kept], errors[1][kept], len(values))
+        error, second = ((f - values)[where].double() for f in both)
+        kept = typical(error)
+        return sure_share(error, second, len(values)) or sure_share(error[kept], second[kept], len(values))
