@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import make_smoothing_spline
 from scipy.optimize import minimize
 
 import coordnet as cn
@@ -305,6 +306,23 @@ def test_plates_that_smooth_are_candidates_where_little_is_known_or_noise_was_se
     some = {True: (masked(field, 0.3), masked(noisy, 0.8)), False: (masked(field, 0.8),)}
     for expected, samples in ((expected, each) for expected, several in some.items() for each in several):
         assert bool(smoothing(prior.text for prior in choose_prior(samples).priors)) == expected
+
+
+def test_noisy_rows_take_plates_of_given_numbers_and_are_as_good_as_the_best_smoothing_spline():
+    """Three random walks; the truth chooses SciPy's smoothing spline of 120 samples."""
+    ratios = []
+    for seed in (5, 6, 7):
+        generator = torch.Generator().manual_seed(seed)
+        walk = torch.cumsum(torch.randn(300, generator=generator, dtype=torch.float64), 0) / 8
+        noisy = (walk + 0.2 * torch.randn(300, generator=generator, dtype=torch.float64)).unsqueeze(-1)
+        known = torch.rand(300, generator=generator) < 0.4
+        samples, at = cn.sample(noisy, known), known.nonzero()[:, 0].numpy()
+        assert not any(prior.searches for prior in choose_prior(samples).priors)
+        strengths = 10.0 ** np.arange(-1, 4)
+        splines = [make_smoothing_spline(at, noisy[at, 0].numpy(), lam=lam)(np.arange(300)) for lam in strengths]
+        best = min(np.square(spline - walk.numpy()).mean() for spline in splines)
+        ratios.append(float((on_grid(cn.fit(samples))[:, 0] - walk).square().mean()) / best)
+    assert np.exp(np.log(ratios).mean()) < 1
 
 
 def test_a_stack_of_one_is_its_candidate():
