@@ -185,9 +185,10 @@ def described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
 def expected_psnr(error: float | None, clean: Signal, level: float) -> float | None:
     """Return the PSNR of an expected mean squared error against the range of the estimate.
 
-    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, else its own span.
+    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, unless it is too
+    small for a picture; else its own span (see ``value_range``).
     """
     if error is None or math.isinf(error):
         return None
     beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
-    return decibels(error, 1.0 if beyond < BEYOND else value_range(clean)[0])
+    return decibels(error, value_range(clean.clamp(0, 1) if beyond < BEYOND else clean)[0])

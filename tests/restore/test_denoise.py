@@ -68,7 +68,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
     assert score > cn.psnr(cn.denoise(y, sigma, prior="adaptive").signal, truth, clip=False) + 0.3
 
 
-@pytest.mark.parametrize(("factor", "offset"), [(2.0, -1.0), (600.0, -20.0)])
+@pytest.mark.parametrize(("factor", "offset"), [(2.0, -1.0), (600.0, -20.0), (1e-8, 0.0)])
 def test_the_expected_error_is_against_the_signal_s_own_range(factor, offset):
     truth = factor * synthetic_photograph(96, 80) + offset
     made = cn.denoise(noisy(truth, 0.1 * factor), 0.1 * factor, prior="adaptive")
