@@ -1,5 +1,7 @@
 """What people have: NumPy arrays and tensors, integers and floats, gray and color, batches; and what is refused."""
 
+from functools import partial
+
 import jaxtyping
 import numpy as np
 import pytest
@@ -119,7 +121,8 @@ def test_a_mask_is_known_where_it_is_not_zero(scale):
 @pytest.mark.filterwarnings("ignore:`sigma`")  # of clean pictures
 def test_gradients_are_not_followed_through_a_restoration():
     followed = PICTURE.clone().requires_grad_()
-    for work in (cn.upscale, lambda x: cn.denoise(x, 0.1, prior="adaptive")):
+    filled, clean = partial(cn.inpaint, known=KNOWN, prior=cn.Local()), partial(cn.denoise, sigma=0.1, prior="adaptive")
+    for work in (cn.upscale, clean, filled):
         made = work(followed).signal
         assert not made.requires_grad
         assert torch.equal(made, work(PICTURE).signal)

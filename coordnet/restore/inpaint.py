@@ -87,7 +87,7 @@ def inpaint(
         uncertainty of a batch or of tiles is asked for.
     """
     values, kind = as_signal(signal, dimensions=_dimensions(signal, known) if dimensions is None else dimensions)
-    batch = _batch(values, known)
+    values, batch = values.detach(), _batch(values, known)
     one = values[(0,) * batch]
     generator = None if seed is None else torch.Generator().manual_seed(_checks.integer("seed", seed, 0))
     samples = sample(one, _two_valued(known), dimensions=one.ndim - 1, generator=generator)
