@@ -28,8 +28,8 @@ from coordnet.sampling.samples import Geometry
 TRIAL_ALTERNATIONS = 8
 VIEWS_APART, FEWEST_VIEWS = 4, 3  # distance of views that are hidden, and their least number
 RANDOM_PARTS = 10  # parts of random hidden values, whose errors are compared as those of views are
-# Variance of the noise, relative to the values' mean square, below which the spectrum is learned anew without
-# hidden ones: solves with that of all values, from zero on, hardly converge for blurs and for random matrices.
+# Variance of the noise, relative to the values' mean square, below which the spectrum is learned without hidden values:
+# solves with that of all values, from zero on, hardly converge for blurs and for random matrices.
 NOISELESS = 1e-6
 TELLING = 1.25  # squared error of hidden values, relative to the noise's, below which they tell little but noise
 LEAST_WEIGHT = 0.01  # weight of the adaptive fit below which total variation stands alone
