@@ -191,7 +191,7 @@ def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memor
         height, width = image.shape[:2]
         top, left = place or ((height - rows) // 2, (width - columns) // 2)
         if min(top, left) < 0 or top + rows > height or left + columns > width:
-            raise MediaError(f"crop: expected a part of {height}x{width} (height x width), found {crop!r}")
+            raise MediaError(f"`crop`: expected a part of {height}x{width} (height x width), found {crop!r}")
         image = image[top : top + rows, left : left + columns]
     return np.ascontiguousarray(image, dtype=np.float32)
 
@@ -199,7 +199,7 @@ def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memor
 def _parse(option: str, pattern: str, text: str) -> tuple[int, ...]:
     match = re.fullmatch(pattern, text.strip())
     if match is None:
-        raise MediaError(f"{option}: expected HEIGHTxWIDTH such as 256x256, found {text!r}")
+        raise MediaError(f"`{option}`: expected HEIGHTxWIDTH such as 256x256, found {text!r}")
     return tuple(int(number) for number in match.groups() if number is not None)
 
 

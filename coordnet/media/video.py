@@ -121,7 +121,7 @@ def _parse_frames(text: str) -> slice:
     match = _SLICE.fullmatch(text.strip())
     parts = [None if part is None else int(part) for part in match.groups()] if match else [None, None, 0]
     if parts[2] == 0:
-        raise MediaError(f"frames: expected START:STOP such as 0:120, -30: or ::2, found {text!r}")
+        raise MediaError(f"`frames`: expected START:STOP such as 0:120, -30: or ::2, found {text!r}")
     return slice(*parts)
 
 

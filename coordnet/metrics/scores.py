@@ -59,14 +59,14 @@ def psnr(
 ) -> float:
     """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB; infinite if the two agree.
 
-    Pictures need no range: integers of 8 and 16 bits, and a truth in [0, 1], with which the estimate is clipped to
-    [0, 1] as a display would. A truth in [0, 1] that is too small for a picture has its own span, see ``value_range``.
-    For other signals the range is to be given.
+    Pictures need no range: unsigned integers of 8 and 16 bits, and a truth in [0, 1], with which the estimate is
+    clipped to [0, 1] as a display would. A truth in [0, 1] that is too small for a picture has its own span, see
+    ``value_range``. For other signals the range is to be given.
 
     Parameters
     ----------
     estimate, truth : NumPy arrays or tensors of one shape
-        Integers of 8 and 16 bits are scaled to [0, 1], the range of floating-point estimates of them.
+        Unsigned integers of 8 and 16 bits are scaled to [0, 1], the range of floating-point estimates of them.
     mask : bool, (*grid,) or (*grid, channels), optional
         True at the points, or the entries, to average over, such as the held-out ones; NaN over none.
     data_range : float, optional

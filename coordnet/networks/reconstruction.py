@@ -155,7 +155,7 @@ class Reconstruction(Gridded, nn.Module):
         if bool(beyond.any()):
             span = "coordinates in [0, 1)" if self.lattice is None else f"points of {self.lattice}"
             expected = f"{span}, or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
-            raise _checks.wrong("points", expected, f"{float(given[beyond][0]):.6g}")
+            raise _checks.wrong("points", expected, f"{float(given.detach()[beyond][0]):.6g}")
         return points
 
     def render(

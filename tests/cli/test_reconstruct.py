@@ -570,6 +570,7 @@ def test_bad_samplings_give_one_line_and_write_nothing(run, photo, inputs, kind,
     assert "expected" in line
     assert "mask:PATH" in line or kind != "pattern"
     assert "--sample" in line or kind != "cells"
+    assert f"--{kind}: expected" in line or kind not in ("size", "crop")
 
 
 def test_mosaics_are_of_three_channels(run, inputs, tmp_path):

@@ -76,7 +76,7 @@ def test_no_frames_selected(tmp_path, frames):
 @pytest.mark.parametrize("frames", ["5", "a:b", "::0", "::-1", "1:2:3:4", "", "1.5:2"])
 def test_frames_that_are_no_slice(tmp_path, frames):
     numbered(tmp_path / "a.gif")
-    with pytest.raises(MediaError, match="frames: expected"):
+    with pytest.raises(MediaError, match="`frames`: expected"):
         read_video(tmp_path / "a.gif", frames=frames)
 
 

@@ -179,7 +179,7 @@ def test_points_and_shapes_that_do_not_go_are_refused(made, monkeypatch):
         ),
         (torch.zeros(3, 2, dtype=torch.complex64), "`points`: expected a tensor of floating-point"),
         (torch.tensor([[0.5, 1.2]]), r"`points`: expected coordinates in \[0, 1\), or up to half .* received 1.2"),
-        (torch.tensor([[-0.01, 0.5]]), "received -0.01"),
+        (torch.tensor([[-0.01, 0.5]], requires_grad=True), "received -0.01"),
     ):
         with pytest.raises(ValueError, match=message):
             made(points)
