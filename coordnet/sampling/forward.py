@@ -77,16 +77,16 @@ class ForwardModel:
 
         A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
         drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
-        instead: the unknown pattern is shifted to a place where much of it is known. Of three axes or more the first is
-        time: where its frames have gaps that others have not, the gaps of some frames are laid over others. The result
-        is None if ``share`` is 0 or too few samples are known to hide any.
+        instead: the unknown pattern is shifted, or mirrored along an axis with a gap at one end, to a place where much
+        of it is known. Of three axes or more the first is time: where its frames have gaps that others have not, the
+        gaps of some frames are laid over others. The result is None if ``share`` is 0 or too few samples are known.
         """
         known = (self.weights > 0).any(0, keepdim=True)
         under = hide_under_gaps(known[0], generator) if self.has_moving_areas else None
         if under is not None:
             hidden = under.unsqueeze(0)
         elif self._has_holes:
-            hidden = max((_shifted(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
+            hidden = max((_moved(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
         else:
             draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
             drawn = (draw.to(known.device) & known for draw in draws)
@@ -141,12 +141,24 @@ def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
     return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
 
 
-def _shifted(known: Tensor, generator: torch.Generator) -> Tensor:
-    """Return where the unknown pattern, shifted at random, falls on known points."""
-    axes = tuple(range(2, known.ndim))
+def _moved(known: Tensor, generator: torch.Generator) -> Tensor:
+    """Return where the unknown pattern, shifted at random, falls on known points.
+
+    Along axes that are open at one end it is mirrored instead: values there are extrapolated, which inner ones are not.
+    """
+    unknown, axes = ~known, tuple(range(2, known.ndim))
+    open_axes = [axis for axis in axes if _is_open(unknown, axis)]
     draws = torch.rand(len(axes), generator=generator)
-    shifts = tuple(int(draw * known.shape[axis]) for draw, axis in zip(draws, axes, strict=True))
-    return (~known).roll(shifts, axes) & known
+    lengths = [1 if axis in open_axes else known.shape[axis] for axis in axes]
+    shifts = [int(draw * n) for draw, n in zip(draws, lengths, strict=True)]
+    return unknown.flip(open_axes).roll(shifts, axes) & known
+
+
+def _is_open(unknown: Tensor, axis: int) -> bool:
+    """Return whether one end of an axis is unknown by ``CLUSTERING`` more often than all points, and the other not."""
+    shares = [float(unknown.select(axis, end).float().mean()) for end in (0, -1)]
+    limit = float(unknown.float().mean()) + CLUSTERING
+    return max(shares) > limit >= min(shares)
 
 
 class Interpolation(LinearOperator):

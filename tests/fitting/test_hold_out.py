@@ -36,6 +36,14 @@ def test_the_local_prior_is_weighed_where_the_mask_was_drawn_from_its_seed():
     assert set(report.hold_out_psnr) == {"pilot", "local"}
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gaps_at_one_side_are_hidden_at_the_opposite_one(axis):
+    known = torch.ones(24, 30, dtype=torch.bool)
+    known.narrow(axis, 0, 7)[...] = False
+    hidden = ForwardModel.mask(known.float()[None, None]).hide(0.1, seeded())
+    assert torch.equal(hidden[0, 0] > 0, ~known.flip(axis))
+
+
 def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():
     """The lattice is padded to an even length or more, so that the border of the padding is unknown too."""
     known = torch.ones(40, 44)
