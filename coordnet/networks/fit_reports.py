@@ -243,8 +243,17 @@ class StackReport(FitReport):
     fits: list[FitReport]
 
     def best_psnr(self, *, wide: bool = False) -> float | None:
-        """Return the PSNR of the sum; see ``FitReport``."""
-        return self.fits[0].best_psnr(wide=True) if wide else super().best_psnr()
+        """Return the PSNR of the sum; see ``FitReport``.
+
+        Candidates are compared in windows of a large signal. The PSNR of the first fit at all samples that it hid is
+        that of the whole signal, to which the gain of the sum in the windows is added.
+        """
+        own, weighed = self.fits[0].best_psnr(wide=wide), super().best_psnr()
+        compared = {candidate.prior: candidate.hold_out_psnr for candidate in self.candidates}
+        alone = compared.get(str(self.fits[0].prior))
+        if wide or own is None or weighed is None or alone is None:
+            return own if wide else weighed
+        return own + weighed - alone
 
     def used(self, prior: str) -> str:
         """Return the candidates that have a weight, with their weights if there are several; see ``FitReport``."""
