@@ -18,10 +18,19 @@ SMALLER = {  # sizes and numbers of the notebooks by those with which the test r
         "(0.25, 0.35, 0.5, 0.71, 1, 1.41, 2, 2.83, 4)": "(0.5, 1, 4)",
         "[cn.Gaussian, widened(cn.Gaussian, 0.5), cn.Triangle, cn.DFT]": "[widened(cn.Gaussian, 0.5)]",
     },
+    "4_closed_form": {
+        '"brick")[100:244, 100:244]': '"brick")[100:196, 100:196]',
+        "[84:228, 164:308]": "[84:180, 164:260]",
+        "render((48, 48)": "render((32, 32)",
+    },
     "5_video": {"FRAMES, SIDE, SPEED, BALL = 24, 40": "FRAMES, SIDE, SPEED, BALL = 15, 24"},
     "6_attention": {"batch, tested = 16": "batch, tested = 100"},
-    "7_measurements": {"[80:176:2, 200:296:2]": "[80:176:4, 200:296:4]"},
-    "8_points": {"(2000, 2)": "(100, 2)"},
+    "7_measurements": {
+        "[80:176:2, 200:296:2]": "[80:176:4, 200:296:4]",
+        "steps=60": "steps=2",
+        "(0.02, (1e-4, 1e-3, 1e-2, 1e-1))": "*()",
+    },
+    "8_points": {"(2000, 2)": "(100, 2)", "(12, 35, 1)": "(12, 10, 1)", "(250, 2)": "(60, 2)"},
     "10_noise": {"[60:188, 160:288]": "[60:124, 160:224]", "[116:212, 196:292]": "[116:164, 196:244]"},
     "11_denoiser": {"[84:132, 270:342]": "[84:108, 270:306]", "features=32, blocks=3": "features=4, blocks=1"},
 }
