@@ -63,7 +63,7 @@ class Folded:
     and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
     that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
     as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
-    effect of Kish, "Survey Sampling", 1965), or for the samples in a box as wide as the gaps.
+    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for the samples in a box as wide as these.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -151,11 +151,10 @@ class SampleTable:
             block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
             counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
             return float(np.square(counts).sum() / counts.sum())
-        if not self._hides_gaps:
-            return 1.0
-        edge = 2 * float(np.quantile(errors.distance, GAP_DEPTH))
-        sides = zip(self.samples.grid, self._steps, strict=True)
-        return math.prod(min(max(edge / step, 1.0), n) for n, step in sides)
+        if not self._hides_gaps or self._mask.has_moving_areas:
+            return 1.0  # clouds of many frames are many
+        edge = max(2 * float(np.quantile(errors.distance, GAP_DEPTH)), 1.0)
+        return math.prod(min(edge, n) for n in self.samples.grid)
 
     def _at_random(self) -> list[Bool[np.ndarray, "n channels"]]:
         joint = self.weights.shape[-1] == 1
@@ -190,13 +189,8 @@ class SampleTable:
         grid = self.samples.grid
         far = np.ones(math.prod(grid), dtype=bool)
         far[self.nodes[shown]] = False
-        return np.asarray(distance_transform_edt(far.reshape(grid), self._steps)).ravel()
-
-    @cached_property
-    def _steps(self) -> tuple[float, ...]:
-        """The distance of neighbors along each axis."""
-        first = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
-        return first, *(1.0,) * (len(self.samples.grid) - 1)
+        apart = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
+        return np.asarray(distance_transform_edt(far.reshape(grid), (apart, *(1.0,) * (len(grid) - 1)))).ravel()
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
         mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape)
