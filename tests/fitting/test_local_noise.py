@@ -4,11 +4,12 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
-from coordnet.priors.local import Local, scale_mixture, similar_patches
+from coordnet.priors.local import Local, group_filter, scale_mixture, similar_patches
+from coordnet.priors.local.group_filter import filter_groups, wiener
 from coordnet.priors.local.noise import smoothed
 from coordnet.priors.local.patches import Observed, Patches
 from coordnet.priors.local.scale_mixture import ScaleMixture, SharedPatches
-from coordnet.priors.local.similar_patches import filter_groups, similar, wiener
+from coordnet.priors.local.similar_patches import similar
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -48,7 +49,7 @@ def test_bands_do_not_change_the_filter(monkeypatch, generator):
     noisy = torch.rand(1, 60, 30, generator=generator)
     variance = 0.01 + 0.02 * torch.rand(60, 30, generator=generator)
     whole = filter_groups(noisy, noisy, variance, 5)
-    monkeypatch.setattr(similar_patches, "BAND", 500 * 4 * 25**2 // 16)
+    monkeypatch.setattr(group_filter, "BAND", 500 * 4 * 25**2 // 16)
     torch.testing.assert_close(filter_groups(noisy, noisy, variance, 5), whole)
 
 

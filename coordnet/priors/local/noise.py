@@ -14,6 +14,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.local.group_filter import Roots, filter_groups
 from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
@@ -26,7 +27,6 @@ from coordnet.priors.local.scale_mixture import (
     gray_shapes,
     joint_shapes,
 )
-from coordnet.priors.local.similar_patches import Roots, filter_groups
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Geometry
 
