@@ -49,8 +49,8 @@ def denoise(
 ) -> Restored:
     """Remove Gaussian noise, white or not, by a prior that is adapted to the very signal.
 
-    The local prior has Gaussian classes of small patches, and then filters groups of similar patches (see
-    ``LocalDenoiser``). The adaptive prior has one spectrum for the full signal and one for every window (see
+    The local prior has Gaussian classes of small patches, and then filters groups of similar patches, of other frames
+    too (see ``LocalDenoiser``). The adaptive prior has one spectrum for the full signal and one for every window (see
     ``wiener_filter``). Where values were clipped after the noise came, their noise has less variance and a mean of its
     own (see ``ClippedNoise``): the filters take the former, and the result is freed from the latter.
 
@@ -72,10 +72,10 @@ def denoise(
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded.
     prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
-        With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
-        minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
-        which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior without a
-        filter of its own is fitted to all samples, with their noise.
+        With "auto", both are tried on the middle of a clip, a volume, or a picture that the local prior is expected to
+        take less than a minute for, and the better one is taken: mostly the local one. Other signals take the adaptive
+        one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
+        without a filter of its own is fitted to all samples, with their noise.
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
         not given.

@@ -143,11 +143,12 @@ def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[
     noise: the mean squared difference of the latter from an estimate by the former is the estimate's error, plus a
     constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The local prior is taken where it is better
     by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
-    It is taken for noise that is not white too.
+    It is taken for noise that is not white too. On clips and volumes the adaptive one takes as long.
     """
     grid = tuple(values.shape[:-1])
     setting = Setting(Lattice(grid), values.shape[-1], values.device)
-    if noise.level == 0 or len(grid) != 2 or Local(noise=noise.level).seconds(setting) > LONGEST_FIT:
+    is_long = len(grid) == 2 and Local(noise=noise.level).seconds(setting) > LONGEST_FIT
+    if noise.level == 0 or len(grid) not in (2, 3) or is_long:
         return Adaptive(), None
     if not noise.is_plain:  # a spectrum is not known well enough for that
         return Local(), None

@@ -19,18 +19,25 @@ def fit(noisy, sigma, **options):
     return fit_closed_form(FourierEncoding.like(samples), samples, prior=Local(noise=sigma, **options))
 
 
-def test_similar_patches_are_those_of_least_squared_difference(generator):
-    guide = torch.randn(2, 20, 23, generator=generator)
-    rows, columns = torch.tensor([0, 9, 16]), torch.tensor([0, 11, 19])
-    found = similar(guide, rows, columns, 4)
-    corners = torch.cartesian_prod(torch.arange(17), torch.arange(20))
-    patches = torch.stack([guide[:, y : y + 4, x : x + 4].flatten() for y, x in corners])
-    for reference, group in zip(torch.cartesian_prod(rows, columns), found, strict=True):
-        own = guide[:, reference[0] : reference[0] + 4, reference[1] : reference[1] + 4].flatten()
-        distance = (patches - own).square().sum(1)
-        distance[((corners - reference).abs() > similar_patches.REACH).any(1)] = torch.inf
-        expected = corners[distance.argsort()[: similar_patches.GROUP]]
-        assert set((expected[:, 0] * 23 + expected[:, 1]).tolist()) == set(group.tolist())
+@pytest.mark.parametrize(
+    "lattice, starts, patch, reach",
+    [
+        ((20, 23), ([0, 9, 16], [0, 11, 19]), (4, 4), (12, 12)),
+        ((6, 9, 10), ([0, 4], [0, 3, 6], [5, 7]), (2, 3, 3), (2, 4, 3)),
+    ],
+)
+def test_similar_patches_are_those_of_least_squared_difference(lattice, starts, patch, reach, generator):
+    guide = torch.randn(2, *lattice, generator=generator)
+    starts = [torch.tensor(at) for at in starts]
+    found = similar(guide, starts, patch, reach)
+    patches = Patches.every(1, lattice, patch)
+    corners = torch.stack(torch.unravel_index(patches.corners, lattice), 1)
+    entries = patches.of(guide).flatten(1)
+    for reference, group in zip(torch.cartesian_prod(*starts), found, strict=True):
+        own = entries[(corners == reference).all(1)]
+        distance = (entries - own).square().sum(1)
+        distance[((corners - reference).abs() > torch.tensor(reach)).any(1)] = torch.inf
+        assert set(patches.corners[distance.argsort()[: similar_patches.GROUP]].tolist()) == set(group.tolist())
 
 
 @pytest.mark.parametrize("count, size", [(5, 9), (9, 5)])
@@ -45,12 +52,13 @@ def test_the_filter_is_wiener_s(count, size, generator):
         torch.testing.assert_close(weight[i], 1 / (1 + gain.trace()))
 
 
-def test_bands_do_not_change_the_filter(monkeypatch, generator):
-    noisy = torch.rand(1, 60, 30, generator=generator)
-    variance = 0.01 + 0.02 * torch.rand(60, 30, generator=generator)
-    whole = filter_groups(noisy, noisy, variance, 5)
-    monkeypatch.setattr(group_filter, "BAND", 500 * 4 * 25**2 // 16)
-    torch.testing.assert_close(filter_groups(noisy, noisy, variance, 5), whole)
+@pytest.mark.parametrize("lattice, patch", [((60, 30), (5, 5)), ((7, 40, 12), (3, 4, 4))])
+def test_bands_do_not_change_the_filter(lattice, patch, monkeypatch, generator):
+    noisy = torch.rand(1, *lattice, generator=generator)
+    variance = 0.01 + 0.02 * torch.rand(lattice, generator=generator)
+    whole = filter_groups(noisy, noisy, variance, patch)
+    monkeypatch.setattr(group_filter, "BAND", dict.fromkeys((2, 3), 500 * 4 * 25**2 // 16))
+    torch.testing.assert_close(filter_groups(noisy, noisy, variance, patch), whole)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

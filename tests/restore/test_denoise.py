@@ -142,6 +142,16 @@ def test_the_middle_decides_the_prior():
         cn.denoise(y, prior="smooth")
 
 
+def test_frames_of_a_clip_take_similar_patches_from_each_other():
+    photograph = synthetic_photograph(24, 40, 1)
+    truth = torch.stack([photograph[:, 2 * t : 2 * t + 24] for t in range(5)])  # the camera moves by two pixels
+    y = noisy(truth, 0.1)
+    made, frames = cn.denoise(y, 0.1), torch.stack([cn.denoise(frame, 0.1, prior="local").signal for frame in y])
+    adaptive = cn.denoise(y, 0.1, prior="adaptive").signal
+    assert made.report["prior"] == "local"
+    assert cn.psnr(made.signal, truth) > max(cn.psnr(other, truth) for other in (frames, adaptive)) + 0.5
+
+
 def test_only_pictures_for_which_there_is_time_take_the_local_prior(monkeypatch):
     y = noisy(synthetic_photograph(200, 20, 1), 0.1)
     monkeypatch.setattr("coordnet.restore.denoise_choice.LONGEST_FIT", 0.0)

@@ -14,7 +14,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.priors.local.group_filter import Roots, filter_groups
+from coordnet.priors.local.group_filter import SIDES, Roots, filter_groups
 from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
@@ -33,7 +33,6 @@ from coordnet.sampling.samples import Geometry
 COLORFULNESS = ((0.1, 0.005),)  # noise hides what further kinds of colorfulness would tell
 STRIDE = 4  # distance of patches
 STRENGTH = 2.5  # strength of the starting shapes relative to the prior's
-SIDES = (5, 6)  # sides of the similar patches, in one filter after the other
 DEVIATIONS = 4.0  # range of a signal in its standard deviations
 
 Signal = Float[Tensor, "channels *lattice"]
@@ -59,7 +58,7 @@ class LocalDenoiser:
     """The local prior's estimate of a signal with white noise on all of its samples.
 
     The three channels of a picture are colors, whose patches are treated jointly; other channels are uncorrelated
-    first. In pictures, groups of similar patches are then found on the result, and filtered, twice.
+    first. In pictures, clips and volumes, groups of similar patches are then found on the result, and filtered, twice.
 
     Attributes
     ----------
@@ -93,14 +92,15 @@ class LocalDenoiser:
             return noise**2 * self.variance(span * f + mean).mean(0, keepdim=True)
 
         joint = len(y) == 3 and len(lattice) == 2
-        sides = SIDES if len(lattice) == 2 and min(lattice) >= max(SIDES) else ()
-        total = (1 if joint else len(y)) * (1 + self._rounds) + len(sides)
+        patches = SIDES.get(len(lattice), ())
+        grouped = patches if all(p <= n for patch in patches for p, n in zip(patch, lattice, strict=True)) else ()
+        total = (1 if joint else len(y)) * (1 + self._rounds) + len(grouped)
         with tqdm(total=total, desc="patches", disable=not self.progress, leave=None, dynamic_ncols=True) as bar:
             f, spread, estimates = self._posterior(y, variance(smoothed(y)), noise, joint, bar)
-            for side in sides:
-                f = filter_groups(y, f, variance(f)[0], side, self._roots((side, side), y))
+            for patch in grouped:
+                f = filter_groups(y, f, variance(f)[0], patch, self._roots(patch, y))
                 bar.update()
-        method = "posterior means of patches, local prior" + bool(sides) * ", then groups of similar patches"
+        method = "posterior means of patches, local prior" + bool(grouped) * ", then groups of similar patches"
         learned = estimates[0].learned(span)
         return Cleaned(span * f + mean, span**2 * spread, learned, method)
 

@@ -1,7 +1,7 @@
 """Overlapping patches of a lattice: their entries, and the mean by precision of what a mixture says of each."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +43,7 @@ class Patches:
         for n, p, step in zip(lattice, shape, strides, strict=True):
             regular = torch.arange(0, n - p + 1, min(step, p), device=device)
             starts.append(torch.cat([regular, regular.new_tensor([n - p])]).unique())
-        return cls(lattice, shape, _flat(starts, lattice))
+        return cls(lattice, shape, flat_indices(starts, lattice))
 
     @classmethod
     def shifted(
@@ -61,7 +61,7 @@ class Patches:
                 torch.arange(s, max(n - p + 1, s), stride, device=device)
                 for s, n, p in zip(shift, lattice, shape, strict=True)
             ]
-            corners.append(_flat(starts, lattice))
+            corners.append(flat_indices(starts, lattice))
         return cls(lattice, shape, torch.cat(corners).unique())
 
     def thinned(self, count: int) -> "Patches":
@@ -91,7 +91,7 @@ class Patches:
 
     def index(self) -> Int[Tensor, "patches size"]:
         """Return the flat index of every entry of every patch."""
-        offsets = _flat([torch.arange(p, device=self.corners.device) for p in self.shape], self.lattice)
+        offsets = flat_indices([torch.arange(p, device=self.corners.device) for p in self.shape], self.lattice)
         return self.corners.unsqueeze(1) + offsets
 
     def of(self, f: Shaped[Tensor, "channels *lattice"]) -> Shaped[Tensor, "patches channels size"]:
@@ -151,7 +151,7 @@ def distinct_masks(known: Bool[Tensor, "patches size"]) -> tuple[Bool[Tensor, "m
     return known[last], which
 
 
-def _flat(positions: list[Tensor], lattice: tuple[int, ...]) -> Int[Tensor, " n"]:
+def flat_indices(positions: Sequence[Tensor], lattice: tuple[int, ...]) -> Int[Tensor, " n"]:
     """Return the flat indices of the lattice points with all combinations of positions along the axes."""
     flat = positions[0].new_zeros(1)
     for position, length in zip(positions, lattice, strict=True):

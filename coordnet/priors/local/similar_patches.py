@@ -3,13 +3,16 @@
 A first estimate says which patches are similar and has their covariance.
 """
 
+import itertools
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
 from coordnet.linalg.machine import at_once, cholesky, in_threads
-from coordnet.priors.local.patches import Observed, Overlap, Patches
+from coordnet.priors.local.patches import Observed, Overlap, Patches, flat_indices
 
 # Chosen on the middle 160² to 256² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10,
 # 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
@@ -19,7 +22,6 @@ GROUP_FLOOR = 2e-5  # the part of v that is the same for all groups, for signals
 GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
 FILL_BAND = 2**22  # bytes of the distances that are found at once on a CPU
 BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
-REACH = 12  # largest displacement of a similar patch along each axis
 GROUP = 48  # patches in a group
 Picture = Float[Tensor, "channels height width"]
 
@@ -31,38 +33,63 @@ def references(length: int, side: int, step: int, device: torch.device) -> Int[T
 
 
 def similar(
-    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int, reach: int = REACH
+    guide: Float[Tensor, "channels *lattice"],
+    starts: Sequence[Int[Tensor, " _"]],
+    patch: tuple[int, ...],
+    reach: tuple[int, ...],
 ) -> Int[Tensor, "references group"]:
-    """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
+    """Return the flat indices of the first entries of the patches most similar to each reference, itself among them.
 
-    The references' first pixels are at all pairs of ``rows`` and ``columns``. A group has ``GROUP`` patches, or one for
-    each displacement within ``reach`` if these are fewer; where the picture ends, the reference is repeated.
+    The references' first entries are at all combinations of ``starts``, those of each axis of the lattice. A group has
+    ``GROUP`` patches of the lengths ``patch``, or one for each displacement of at most ``reach`` if these are fewer;
+    where the lattice ends, the reference is repeated.
     """
-    height, width = (n - side + 1 for n in guide.shape[1:])
-    down, right = min(reach, height - 1), min(reach, width - 1)
-    moves = torch.arange(-right, right + 1, device=guide.device)
-    moved = pad(guide, (right, right), value=torch.inf).unfold(2, guide.shape[2], 1).movedim(2, 1)
-    found = guide.new_empty(2 * down + 1, len(moves), len(rows), len(columns))
-    count = at_once(guide.numel() * guide.element_size(), guide.device, cached=0)  # one after another on a CPU
-    below, across, order = rows.unsqueeze(1), columns + right, torch.arange(count, device=guide.device)[:, None, None]
-    for y in range(down + 1):
-        for x in range(0 if y else right, len(moves), count):  # the others are the mirror images of these
-            b = moved[:, x : x + count, y:]
-            squares = (b - guide[:, None, : guide.shape[1] - y]).square_().sum(0)
-            distance = pad(box_sums(squares, side), (right, right, y, y), value=torch.inf)
-            found[down + y, x : x + count] = distance[:, below + y, across]
-            some = order[: len(distance)]
-            first = len(moves) - x - len(distance)
-            found[down - y, first : first + len(distance)] = distance[some.flip(0), below, columns + (first + some)]
-    nearest = found.flatten(2).flatten(0, 1).T.topk(min(GROUP, found[:, :, 0, 0].numel()), 1, largest=False)
-    steps = torch.arange(-down, down + 1, device=guide.device).unsqueeze(1) * guide.shape[2] + moves
-    corners = (below * guide.shape[2] + columns).flatten().unsqueeze(1)
-    return torch.where(nearest.values.isinf(), corners, corners + steps.flatten()[nearest.indices])
+    lattice, device = tuple(guide.shape[1:]), guide.device
+    *outer, right = (min(r, n - p) for r, n, p in zip(reach, lattice, patch, strict=True))
+    moves = torch.arange(-right, right + 1, device=device)
+    offsets = list(itertools.product(*(range(-r, r + 1) for r in outer)))
+    moved = pad(guide, (right, right), value=torch.inf).unfold(-1, lattice[-1], 1).movedim(-2, 1)
+    found = guide.new_empty(len(offsets), len(moves), *map(len, starts))
+    count = at_once(guide.numel() * guide.element_size(), device, cached=0)  # one after another on a CPU
+    *before, columns = (at.reshape(-1, *(1,) * k) for k, at in zip(range(len(starts))[::-1], starts, strict=True))
+    order = torch.arange(count, device=device).reshape(-1, *(1,) * len(lattice))
+    for k in range(len(offsets) // 2, len(offsets)):  # the others are the mirror images of these
+        ahead, behind = ([at + max(s * o, 0) for at, o in zip(before, offsets[k], strict=True)] for s in (1, -1))
+        for x in range(right if k == len(offsets) // 2 else 0, len(moves), count):
+            distance = _distances(guide, moved[:, x : x + count], offsets[k], patch, right)
+            found[k, x : x + count] = distance[(slice(None), *ahead, columns + right)]
+            some, first = order[: len(distance)], len(moves) - x - len(distance)
+            mirrored = distance[(some.flip(0), *behind, columns + (first + some))]
+            found[len(offsets) - 1 - k, first : first + len(distance)] = mirrored
+    nearest = found.flatten(2).flatten(0, 1).T.topk(min(GROUP, len(offsets) * len(moves)), 1, largest=False)
+    steps = flat_indices([torch.arange(-r, r + 1, device=device) for r in (*outer, right)], lattice)
+    corners = flat_indices(starts, lattice).unsqueeze(1)
+    return torch.where(nearest.values.isinf(), corners, corners + steps[nearest.indices])
 
 
-def box_sums(f: Float[Tensor, "*moves height width"], side: int) -> Float[Tensor, "*moves rows columns"]:
-    """Return the sums over all squares of a side: over their columns, then over their rows."""
-    return _window_sums(_window_sums(f, side, -2), side, -1)
+def _distances(
+    guide: Float[Tensor, "channels *lattice"],
+    moved: Float[Tensor, "channels moves *lattice"],
+    offset: tuple[int, ...],
+    patch: tuple[int, ...],
+    right: int,
+) -> Float[Tensor, "moves *corners"]:
+    """Return the squared distances of all patches from the moved ones, by an offset along the first axes too.
+
+    They are infinite for further corners at both ends of each axis: as many as the offset is long, and ``right``.
+    """
+    sizes = list(zip(offset, guide.shape[1:], strict=False))
+    here, there = ([slice(max(-s * o, 0), n - max(s * o, 0)) for o, n in sizes] for s in (1, -1))
+    squares = (moved[(slice(None), slice(None), *there)] - guide[(slice(None), None, *here)]).square_().sum(0)
+    around = [abs(o) for o in reversed(offset) for _ in range(2)]
+    return pad(box_sums(squares, patch), (right, right, *around), value=torch.inf)
+
+
+def box_sums(f: Float[Tensor, "*lattice"], patch: tuple[int, ...]) -> Float[Tensor, "*corners"]:
+    """Return the sums over all patches of some lengths along the last axes, one axis after the other."""
+    for axis, length in enumerate(patch, start=-len(patch)):
+        f = _window_sums(f, length, axis)
+    return f
 
 
 def _window_sums(f: Tensor, n: int, axis: int) -> Tensor:
@@ -107,7 +134,8 @@ def fill_from_similar(
         corners = (part.unsqueeze(1) * width + across).flatten()
         needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
         inside = pilot[:, rows_in, columns_in]
-        groups = similar(inside, part - rows_in.start, across - columns_in.start, side, SIMILAR_REACH)
+        starts = (part - rows_in.start, across - columns_in.start)
+        groups = similar(inside, starts, (side, side), (SIMILAR_REACH, SIMILAR_REACH))
         groups = (groups // inside.shape[2] + rows_in.start) * width + groups % inside.shape[2] + columns_in.start
         found = []
         for at in needed.nonzero()[:, 0].split(together):
