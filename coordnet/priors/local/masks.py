@@ -26,7 +26,7 @@ from coordnet.sampling.samples import Geometry
 
 LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
 LEARNED_PATCHES = 2**15  # the most that adapt the classes
-GROUPED = 2**16  # points of the middle of a picture whose hidden samples give the weights of groups
+GROUPED = 2**16  # points of the middle of a lattice whose hidden samples give the weights of groups
 PILOT = "the adaptive prior"
 Lattice = Float[Tensor, "channels *lattice"]
 Mask = Bool[Tensor, "#channels *lattice"]
@@ -67,7 +67,7 @@ class Signal:
     def from_similar(
         self, pilot: Tensor, sought: Tensor, noise: float | Tensor = KNOWN_NOISE, share: float = GROUP_SHARE
     ) -> Tensor:
-        """Return the estimate of a picture's groups of similar patches; see ``fill_from_similar``."""
+        """Return the estimate of groups of similar patches; see ``fill_from_similar``."""
         return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)
 
 
@@ -76,9 +76,9 @@ class LocalPlan(Plan):
 
     The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
     hidden samples give the weights of the patches against it; see ``choose_weights``. If they are in the middle of a
-    large lattice, the mixture is then adapted to all of it. In pictures, groups of patches that are similar in the
-    result then give a third estimate (``fill_from_similar``). Hidden samples also give its weights against the second.
-    Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
+    large lattice, the mixture is then adapted to all of it. In pictures, clips and volumes, groups of patches that are
+    similar in the result then give a third estimate (``fill_from_similar``). Hidden samples also give its weights
+    against the second. Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
     """
 
     holds_out = True
@@ -174,7 +174,7 @@ class LocalPlan(Plan):
         update()
         lattice = tuple(first.shape[1:])
         f = self._kept(shown, first + weights.on(shown.known) * (second - first))
-        if weights.are_zero or len(lattice) != 2:
+        if weights.are_zero or len(lattice) not in (2, 3):
             return classes, weights, Weights.none(), replace(held_out, estimate=signal.range * f)
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
         shown, inner, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]

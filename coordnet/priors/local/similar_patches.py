@@ -1,10 +1,12 @@
-"""Groups of similar patches of a picture, and unknown entries that are filled by one Gaussian for each group.
+"""Groups of similar patches of a signal, and unknown entries that are filled by one Gaussian for each group.
 
 A first estimate says which patches are similar and has their covariance.
 """
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,17 +15,19 @@ from torch.nn.functional import pad
 
 from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.patches import Observed, Overlap, Patches, flat_indices
+from coordnet.sampling.axes import ByAxes
 
 # Chosen on the middle 160² to 256² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10,
-# 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
-SIDE, FILL_STEP = 6, 3
-SIMILAR_REACH = 8  # largest displacement of a similar patch along each axis
+# 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12. Those of
+# clips and volumes were chosen on crops of thirteen, half of them synthetic, with random samples and moving holes.
+FILL_PATCH = ByAxes({2: (6, 6), 3: (2, 5, 5)})  # lengths of a patch
+FILL_STEP = ByAxes({2: (3, 3), 3: (1, 3, 3)})  # distances of the patches that are filled
+FILL_REACH = ByAxes({2: (8, 8), 3: (2, 6, 6)})  # largest displacement of a similar patch along each axis
 GROUP_FLOOR = 2e-5  # the part of v that is the same for all groups, for signals of range 1
 GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
-FILL_BAND = 2**22  # bytes of the distances that are found at once on a CPU
+FILL_BAND = ByAxes({2: 2**22, 3: 2**25})  # bytes of the distances that are found at once on a CPU
 BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
 GROUP = 48  # patches in a group
-Picture = Float[Tensor, "channels height width"]
 
 
 def references(length: int, side: int, step: int, device: torch.device) -> Int[Tensor, " n"]:
@@ -104,69 +108,95 @@ def _window_sums(f: Tensor, n: int, axis: int) -> Tensor:
 
 def fill_from_similar(
     observed: Observed,
-    sought: Bool[Tensor, "#channels height width"],
-    noise: float | Float[Tensor, "1 height width"],
+    sought: Bool[Tensor, "#channels *lattice"],
+    noise: float | Float[Tensor, "1 *lattice"],
     share: float = GROUP_SHARE,
-) -> Picture:
+) -> Float[Tensor, "channels *lattice"]:
     """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
     Parameters
     ----------
     observed : Observed
-        Known entries of a picture in units of its range, and a pilot of all of them.
-    sought : (channels or 1, height, width)
+        Known entries of a picture, a clip or a volume in units of its range, and a pilot of all of them.
+    sought : (channels or 1, *lattice)
         Where the estimate is needed; patches without such an entry are left out. Entries of no patch are the pilot's.
-    noise : float or (1, height, width)
+    noise : float or (1, *lattice)
         The variance of the noise on known entries; a patch takes its mean.
     share : float
         The part of v beside ``GROUP_FLOOR``, relative to the mean variance of a group's entries.
     """
-    pilot = observed.pilot
-    height, width = pilot.shape[1:]
-    side = min(SIDE, height, width)
-    rows, columns = (references(n, side, FILL_STEP, pilot.device) for n in (height, width))
-
-    moves, size = (2 * SIMILAR_REACH + 1) ** 2, len(pilot) * side**2 * pilot.element_size()
-    together = at_once(GROUP * size, pilot.device, BYTES_AT_ONCE)
-
-    def block(part: Tensor, across: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
-        rows_in, columns_in = (_reached(at, side, n) for at, n in ((part, height), (across, width)))
-        corners = (part.unsqueeze(1) * width + across).flatten()
-        needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
-        inside = pilot[:, rows_in, columns_in]
-        starts = (part - rows_in.start, across - columns_in.start)
-        groups = similar(inside, starts, (side, side), (SIMILAR_REACH, SIMILAR_REACH))
-        groups = (groups // inside.shape[2] + rows_in.start) * width + groups % inside.shape[2] + columns_in.start
-        found = []
-        for at in needed.nonzero()[:, 0].split(together):
-            group, patches = groups[at], Patches((height, width), (side, side), corners[at])
-            similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
-            x = similars.unflatten(0, group.shape).flatten(2)
-            known = patches.of(observed.known.expand_as(pilot)).flatten(1)
-            level = patches.of(noise).mean((1, 2)) if isinstance(noise, torch.Tensor) else noise
-            mean, variance = condition(patches.of(observed.values).flatten(1), known, x, level, share)
-            shape = (len(at), len(pilot), side * side)
-            found.append((patches, mean.reshape(shape), variance.reshape(shape)))
-        return found
-
-    def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
-        seen = sought[:, int(part[0]) : int(part[-1]) + side].flatten(0, 1).any(0)
-        needed = columns[seen.unfold(0, side, 1).any(1)[columns]]
-        gaps = (needed.diff() > 2 * SIMILAR_REACH + side).nonzero()[:, 0] + 1
-        parts = needed.tensor_split(gaps.cpu()) if len(needed) else ()
-        return [each for across in parts for each in block(part, across)]
-
+    pilot, axes = observed.pilot, observed.pilot.ndim - 1
+    patch = tuple(map(min, FILL_PATCH[axes], pilot.shape[1:]))
+    steps = zip(pilot.shape[1:], patch, FILL_STEP[axes], strict=True)
+    starts = [references(n, p, step, pilot.device) for n, p, step in steps]
+    filling = _Filling(observed, sought, noise, share, patch, starts)
+    displacements = math.prod(2 * r + 1 for r in filling.reach)
+    each = displacements * math.prod(map(len, (*starts[:-2], starts[-1]))) * pilot.element_size()
+    bands = starts[-2].split(at_once(each, pilot.device, FILL_BAND[axes]))
     overlap = Overlap(pilot)
-    bands = rows.split(at_once(moves * len(columns) * pilot.element_size(), pilot.device, FILL_BAND))
-    for found in in_threads(band, bands, pilot.device):
+    for found in in_threads(filling.band, bands, pilot.device):
         for part in found:
             overlap.add(*part)
     return overlap.mean(pilot)
 
 
-def _reached(corners: Int[Tensor, " n"], side: int, length: int) -> slice:
+@dataclass(frozen=True)
+class _Filling:
+    """The posteriors of patches by their groups, a band of rows at a time; see ``fill_from_similar``."""
+
+    observed: Observed
+    sought: Bool[Tensor, "#channels *lattice"]
+    noise: float | Float[Tensor, "1 *lattice"]
+    share: float
+    patch: tuple[int, ...]
+    starts: list[Int[Tensor, " _"]]  # those of the patches along each axis
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The largest displacement of a similar patch along each axis."""
+        return FILL_REACH[len(self.patch)]
+
+    def band(self, rows: Int[Tensor, " _"]) -> list[tuple[Patches, Tensor, Tensor]]:
+        """Return the patches that start in some rows, with their posterior means and variances, where they are sought.
+
+        What is between places that are far from each other is left out.
+        """
+        columns, side = self.starts[-1], self.patch[-1]
+        seen = self.sought[..., int(rows[0]) : int(rows[-1]) + self.patch[-2], :].flatten(0, -2).any(0)
+        needed = columns[seen.unfold(0, side, 1).any(1)[columns]]
+        gaps = (needed.diff() > 2 * self.reach[-1] + side).nonzero()[:, 0] + 1
+        parts = needed.tensor_split(gaps.cpu()) if len(needed) else ()
+        return [each for part in parts for each in self._block(rows, part)]
+
+    def _block(self, rows: Tensor, columns: Tensor) -> Iterator[tuple[Patches, Tensor, Tensor]]:
+        pilot, patch, lattice = self.observed.pilot, self.patch, tuple(self.observed.pilot.shape[1:])
+        before = self.starts[:-2]
+        patches = Patches(lattice, patch, flat_indices((*before, rows, columns), lattice))
+        needed = patches.of(self.sought).flatten(1).any(1).nonzero()[:, 0]
+        ends = zip((rows, columns), patch[-2:], self.reach[-2:], lattice[-2:], strict=True)
+        rows_in, columns_in = (_reached(*end) for end in ends)
+        inside = pilot[..., rows_in, columns_in]
+        groups = similar(inside, (*before, rows - rows_in.start, columns - columns_in.start), patch, self.reach)
+        *frames, row, column = torch.unravel_index(groups, inside.shape[1:])
+        frame = frames[0] * lattice[1] if frames else 0
+        groups = (frame + row + rows_in.start) * lattice[-1] + column + columns_in.start
+        together = at_once(GROUP * len(pilot) * math.prod(patch) * pilot.element_size(), pilot.device, BYTES_AT_ONCE)
+        for at in needed.split(together):
+            yield self._posterior(groups[at], Patches(lattice, patch, patches.corners[at]))
+
+    def _posterior(self, groups: Int[Tensor, "n group"], patches: Patches) -> tuple[Patches, Tensor, Tensor]:
+        similars = Patches(patches.lattice, self.patch, groups.flatten()).of(self.observed.pilot)
+        x = similars.unflatten(0, groups.shape).flatten(2)
+        known = patches.of(self.observed.known.expand_as(self.observed.pilot)).flatten(1)
+        level = patches.of(self.noise).flatten(1).mean(1) if isinstance(self.noise, Tensor) else self.noise
+        mean, variance = condition(patches.of(self.observed.values).flatten(1), known, x, level, self.share)
+        shape = (len(groups), len(self.observed.pilot), math.prod(self.patch))
+        return patches, mean.reshape(shape), variance.reshape(shape)
+
+
+def _reached(corners: Int[Tensor, " n"], side: int, reach: int, length: int) -> slice:
     """Return the part of an axis that patches similar to those at some corners may take."""
-    return slice(max(0, int(corners[0]) - SIMILAR_REACH), min(length, int(corners[-1]) + side + SIMILAR_REACH))
+    return slice(max(0, int(corners[0]) - reach), min(length, int(corners[-1]) + side + reach))
 
 
 def condition(
