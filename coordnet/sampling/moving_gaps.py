@@ -5,7 +5,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 SHARE = 0.2  # share of the samples that is hidden under the gaps of other frames, about
-LEAST_SHARE = 0.05  # share of a frame's samples that the gaps of another one hide at least
+LEAST_SHARE = 0.05  # share of a frame's samples, or of the largest gaps, that the gaps of another frame hide at least
 FEWEST_FRAMES = 4  # frames with samples from which on gaps are laid over others
 CLUSTERED = 0.2  # part of the way from independence to certainty at which surrounded points make areas
 
@@ -48,11 +48,11 @@ def hide_under_gaps(known: Known, generator: torch.Generator) -> Known | None:
     donors = gaps.any(inside).nonzero().flatten().tolist() if known.ndim > 2 else []
     if not donors or int(known.any(inside).sum()) < FEWEST_FRAMES:
         return None
-    hidden, limit = torch.zeros_like(known), SHARE * int(known.sum())
+    hidden, limit, largest = torch.zeros_like(known), SHARE * int(known.sum()), int(gaps.sum(inside).max())
     for frame in torch.randperm(known.shape[1], generator=generator).tolist():
         donor = donors[int(torch.randint(len(donors), (1,), generator=generator))]
         under = gaps[:, donor] & known[:, frame]
-        if int(under.sum()) > LEAST_SHARE * int(known[:, frame].sum()):
+        if int(under.sum()) > LEAST_SHARE * min(int(known[:, frame].sum()), largest):
             hidden[:, frame] = under
         if int(hidden.sum()) > limit:
             break

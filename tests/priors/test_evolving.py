@@ -220,6 +220,14 @@ def test_hidden_parts_are_gaps_of_other_frames(rng):
     assert 0.05 < float(share.sum() / spots.sum()) < 0.15
 
 
+def test_gaps_of_a_small_part_of_each_frame_are_hidden_too(generator):
+    known = torch.ones(1, 6, 24, 30, dtype=torch.bool)
+    for k in range(6):
+        known[0, k, 3 * k : 3 * k + 4, 4 * k : 4 * k + 4] = False  # a square that moves, 2 % of a frame
+    hidden = hide_under_gaps(known, generator)
+    assert not bool((hidden & ~known).any()) and int(hidden.sum()) >= 4 * 16
+
+
 def cube(rng, share=0.4):
     _, f = planted(rng, (6, 24, 28))
     known = ~clouds(f.shape, rng, share)
