@@ -159,7 +159,7 @@ class _Filling:
     def band(self, rows: Int[Tensor, " _"]) -> list[tuple[Patches, Tensor, Tensor]]:
         """Return the patches that start in some rows, with their posterior means and variances, where they are sought.
 
-        What is between places that are far from each other is left out.
+        Places that are far from each other are filled apart.
         """
         columns, side = self.starts[-1], self.patch[-1]
         seen = self.sought[..., int(rows[0]) : int(rows[-1]) + self.patch[-2], :].flatten(0, -2).any(0)
