@@ -154,6 +154,7 @@ def conjugate_gradients(
         found = conjugate_gradients(system, b.detach(), start=start, least=least, callback=callback, **again)
         return replace(found, x=_Inverse.apply(b, found.x, system, again))
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps), least)
+    del b, start  # the iteration has copies
     worst, step, ended = run.look(), 0, False
     advance = run.advance if recorder is None or worst <= run.tolerance else recorder.advance(run)
     while worst > run.tolerance and step < steps and not ended:
@@ -211,6 +212,7 @@ class _Iteration:
         if start is None:
             self.x, self.r = torch.zeros_like(b), b.clone()
         else:
+            del s
             self.x, self.r = start.clone(), b - system.operator(start)
             s = system.preconditioner(self.r)
         self.p, self.rs = s, system.inner(self.r, s).real

@@ -194,7 +194,8 @@ class AdaptivePlan(LearnedPlan):
                 start, kept = chosen.start, chosen.best
             last, left = Trail(problem, start, start_penalty(problem, start)), kept
             if chosen and deciding is problem:  # only the last round is left to learn from all samples
-                last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
+                last.penalty, last.z, left = chosen.best_penalties[0], chosen.z, min(kept, 1)
+                chosen.z = None  # the last solves replace it, in which the memory of a fit is at its peak
                 last.negligible = None if self.solver.tolerance else negligible_beside(chosen.errors[kept])
             solution = self._finish(last, left, bar)
         fitted = self._fitted(last, solution, units, kept)
@@ -240,7 +241,7 @@ class AdaptivePlan(LearnedPlan):
             hidden = self._hidden(problem, copy)
             if hidden is not None:
                 shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
-                trail = Trail(shown, chosen.start, chosen.penalties[chosen.best], chosen.best_z)
+                trail = Trail(shown, chosen.start, chosen.best_penalties[-1], chosen.best_z)
                 z = trail.advance(self.learning_tolerance, COPY_STEPS).x
                 held_out = self._held_out(problem, z, hidden, values, units)
                 if held_out is not None:
@@ -305,7 +306,7 @@ class AdaptivePlan(LearnedPlan):
             solution = trail.advance(self.learning_tolerance)
             trail.errors.append(problem.error(solution.x, hidden))
             if trail.best == len(trail.errors) - 1:
-                trail.best_z = solution.x
+                trail.best_z, trail.best_penalties = solution.x, trail.penalties
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
             bar.update()
 

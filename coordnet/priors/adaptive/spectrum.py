@@ -190,8 +190,9 @@ class Trail:
     penalty: Tensor  # noise variance over signal variance of every mode, for the next round
     z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
-    penalties: list[Tensor] = field(default_factory=list)  # that each round took
+    penalties: list[Tensor] = field(default_factory=list)  # those of the last two rounds
     best_z: Tensor | None = None  # the solution of the best round
+    best_penalties: list[Tensor] = field(default_factory=list)  # those of the best round and of the one before
     negligible: Negligible | None = None  # the change that ends a solve in thin gaps; see ``Settling``
 
     @property
@@ -219,7 +220,7 @@ class Trail:
             options |= {"tolerance": SETTLING_TOLERANCE * tolerance, "callback": Settling(seen, self.negligible)}
         solution = system.solve(problem.values, start=self.z, **options)
         self.z = solution.x
-        self.penalties.append(self.penalty)
+        self.penalties = [*self.penalties[-1:], self.penalty]
         return solution
 
     def record(self, units: float) -> PowerLaw:
