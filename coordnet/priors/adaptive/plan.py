@@ -135,7 +135,8 @@ class AdaptivePlan(LearnedPlan):
     settled (``Settling``), unless a tolerance is given.
 
     Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
-    fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
+    fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve, or for that of a gradient:
+    of smooth values without noise it takes thousands of steps, and more than float32 can resolve at random points.
     """
 
     holds_out = True
