@@ -129,7 +129,7 @@ def to_depth(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
     wide = np.float32 if dtype.itemsize <= 2 else np.float64
     top = wide(bounds.max) if dtype.itemsize < 8 else np.nextafter(wide(bounds.max), wide(0))
     scaled = np.multiply(values, wide(bounds.max), dtype=wide, casting="same_kind")
-    return np.clip(np.rint(scaled, out=scaled), wide(bounds.min), top).astype(dtype)
+    return np.clip(np.rint(scaled, out=scaled), wide(bounds.min), top, out=scaled).astype(dtype)
 
 
 def refuse_nan(values: np.ndarray, depth: str, path: StrPath) -> None:
