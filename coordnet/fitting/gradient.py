@@ -78,7 +78,8 @@ def fit_gradient(
     callback : function, optional
         Called with the epoch, its loss and its PSNR on the fitted samples; if what it returns is true, training stops.
     penalty : function, optional
-        A function of the network that is added to the mean squared error, such as ``LearnableFourier.divergence``.
+        A function of the network that is added to the mean squared error, such as ``LearnableFourier.divergence``; both
+        are in the units of ``Training``.
     progress : bool
         Whether to show a bar with the loss and the PSNR.
 
@@ -108,7 +109,7 @@ def fit_gradient(
     steps = (optimizer or adam)(list(training.network.parameters()))
     rate, schedule = float(steps.param_groups[0]["lr"]), scheduler and scheduler(steps)
     stopping = None if held_out is None else EarlyStopping(training, held_out, patience)
-    generator, loss, epoch = as_generator(generator), math.nan, 0
+    generator, error, epoch = as_generator(generator), math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
             loss = _epoch(training, steps, batch, generator, penalty)
@@ -116,14 +117,14 @@ def fit_gradient(
                 raise FloatingPointError(DIVERGED.format(loss=loss, epoch=epoch))
             if schedule is not None:
                 schedule.step()
-            quality = decibels(loss)
-            bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
-            stop = bool(callback is not None and callback(epoch, loss, quality))
+            quality, error = decibels(loss), loss * training.scale**2
+            bar.set_postfix_str(f"loss {error:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
+            stop = bool(callback is not None and callback(epoch, error, quality))
             if (stopping is not None and stopping.after_epoch()) or stop:
                 break
     if stopping is not None:
         stopping.restore()
-    report = TrainingReport(method=type(steps).__name__, epochs=epoch, loss=loss, learning_rate=rate)
+    report = TrainingReport(method=type(steps).__name__, epochs=epoch, loss=error, learning_rate=rate)
     return training.reconstruction(report)
 
 

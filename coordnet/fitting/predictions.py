@@ -18,7 +18,7 @@ class Predictions:
     """The targets of a network in training, and the network's estimates."""
 
     estimate: Callable[[Tensor | slice], Tensor]  # the network's values at some targets
-    target: Tensor  # the values minus the offset
+    target: Tensor  # the values minus the offset, in units of the scale
     weights: Tensor | None  # weights of the squared errors, which broadcast against the target
     max_targets: int  # the number of targets whose activations fit into memory
 
@@ -35,13 +35,13 @@ class Predictions:
         return float(count * self.target[0].numel())
 
 
-def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
-    """Return the predictions that suit a network and its samples, from whose values the offset is subtracted.
+def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, scale: float, memory: int) -> Predictions:
+    """Return the predictions that suit a network and its samples: of their values minus the offset, over the scale.
 
     Scattered points are tied to their lattice if the network blends its values. Activations, and samples encoded in
     advance, take at most ``memory`` bytes each.
     """
-    values = samples.values - offset
+    values = (samples.values - offset) / scale
     weights = None if samples.weights is None else samples.weights.to(values)
     learns = any(p.requires_grad for p in network.encoding.parameters())
     at_nodes = samples.geometry.closed_form_blend is None

@@ -16,6 +16,7 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
 from coordnet.sampling.samples import Samples
 
+UNIT_SPANS = (1 / 8, 8.0)  # spans of values that are fitted as they are: of pictures, with noise or not, and of sounds
 Batch = Tensor | slice  # indices of targets: samples, or rows along the first axis of a lattice
 
 
@@ -50,7 +51,9 @@ class Training:
     memory : int
         Bytes for the activations and the encoded samples.
     center : bool
-        Whether each channel's mean is subtracted before the fit and added to its result.
+        Whether each channel's mean, the ``offset``, is subtracted before the fit and added to its result. The rest is
+        then fitted in units of the ``scale``, so that learning rates suit values of any magnitude: 1 for pictures and
+        sounds, whose span is within ``UNIT_SPANS``, and the span of others. Losses are in units of its square.
 
     Raises
     ------
@@ -69,7 +72,8 @@ class Training:
         self.network = network.blended(blending).to(samples.values).train()
         self.samples = samples
         self.offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
-        self._problem = predictions(self.network, samples, self.offset, memory)
+        self.scale = _scale_of(samples) if center else 1.0
+        self._problem = predictions(self.network, samples, self.offset, self.scale, memory)
 
     @property
     def size(self) -> int:
@@ -92,7 +96,10 @@ class Training:
         return self._problem.total_weight(batch)
 
     def loss(self, batch: Batch = slice(None)) -> Tensor:
-        """Return the mean squared error of some targets, all by default, through which gradients flow."""
+        """Return the mean squared error of some targets, all by default, through which gradients flow.
+
+        It is in units of the squared ``scale``.
+        """
         return self._problem.loss(batch) / self.weight(batch)
 
     def backward(self, batch: Batch = slice(None)) -> float:
@@ -114,7 +121,7 @@ class Training:
 
     def reconstruction(self, report: FitReport | None = None) -> Reconstruction:
         """Return the present state as a reconstruction, whose network shares nothing with the one in training."""
-        network = copy.deepcopy(self.network).requires_grad_(False).eval()
+        network = self.network.scaled(self.scale).requires_grad_(False).eval()
         geometry = self.samples.geometry
         options = {"footprint": geometry.footprint, "coordinates": geometry.coordinates}
         return Reconstruction(network, self.offset, self.samples.grid, report=report, **options)
@@ -124,8 +131,9 @@ class EarlyStopping:
     """The best state of a training by the error at hidden samples, to which it returns when it stops.
 
     It stops after ``patience`` epochs without a better one. This limits, but does not prevent, the overfitting of a
-    trained scale, which shrinks until only the samples are fitted: see ``learnable`` in ``FeatureMap``. A
-    ``ValueError`` is raised if the hidden samples are no ``Samples``, or the patience is no positive integer.
+    trained scale, which shrinks until only the samples are fitted: see ``learnable`` in ``FeatureMap``. The error is in
+    units of the training's squared ``scale``. A ``ValueError`` is raised if the hidden samples are no ``Samples``, or
+    the patience is no positive integer.
     """
 
     def __init__(self, training: Training, hidden: Samples, patience: int = 50) -> None:
@@ -154,12 +162,20 @@ class EarlyStopping:
 
     @torch.no_grad()
     def _present_error(self) -> float:
-        network, samples = self.training.network, self.hidden
-        estimate = samples.geometry.at_samples(Reconstruction(network.eval(), self.training.offset, samples.grid))
-        network.train()
-        error = (estimate - samples.values).square()
+        training, samples = self.training, self.hidden
+        fit = Reconstruction(training.network.eval(), training.offset / training.scale, samples.grid)
+        error = (samples.geometry.at_samples(fit) - samples.values / training.scale).square()
+        training.network.train()
         weights = torch.ones_like(error) if samples.weights is None else samples.weights.to(error).expand_as(error)
         return float((error * weights).sum() / weights.sum())
+
+
+def _scale_of(samples: Samples) -> float:
+    """Return the span of the known values, or 1 where it is about 1 or 0."""
+    values, weights = samples.values, samples.weights
+    known = values if weights is None else values[(weights > 0).expand_as(values)]
+    span = float(known.max()) - float(known.min())
+    return 1.0 if span == 0 or UNIT_SPANS[0] <= span <= UNIT_SPANS[1] else span
 
 
 def check_trainable(network: CoordinateNetwork, samples: Samples) -> None:

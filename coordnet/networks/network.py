@@ -204,6 +204,13 @@ class CoordinateNetwork(nn.Module):
         network.blending = blending
         return network
 
+    def scaled(self, factor: float) -> "CoordinateNetwork":
+        """Return a copy whose values are those of this network times a factor, by the weights of its last layer."""
+        network = copy.deepcopy(self)
+        for tensor in [network.first, *network.rest][-1].state_dict().values():
+            tensor.mul_(factor)
+        return network
+
     def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
         encoding, shape = self.encoding, (width, *self.encoding.shape)
         if weight is not None and tuple(weight.shape) != shape:

@@ -10,6 +10,7 @@ from torch.optim.lr_scheduler import ExponentialLR
 
 import coordnet as cn
 from coordnet.encodings.encoders import RandomFourier
+from coordnet.networks.heads import Linear
 
 
 @pytest.fixture
@@ -121,3 +122,22 @@ def test_the_laplacian_of_a_network_can_be_trained():
         fit = cn.fit_gradient(network, harmonic, epochs=150, lr=5e-3, penalty=penalty)
         errors.append(float((fit(inside) - truth).square().mean().sqrt()))
     assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize(("a", "b"), [(1e8, 3e8), (1e-8, -2.0)])
+@pytest.mark.parametrize(("kind", "head"), [(cn.SimpleEncoding, cn.MLP(1, 8)), (cn.ComplexEncoding, Linear())])
+def test_values_of_any_magnitude_are_learned_alike(kind, head, a, b, photograph, tmp_path):
+    """The fit to a y + b is a times that to y, plus b, before and after it was saved."""
+    y = photograph[:12, :10].double()
+    known = torch.rand(12, 10, generator=torch.Generator().manual_seed(0)) < 0.6
+    y = (y - y[known].min()) / (y[known].max() - y[known].min())
+    samples, hidden, large, large_hidden = (cn.sample(v, m) for v in (y, a * y + b) for m in (known, ~known))
+    encoding = kind.like(cn.Gaussian, samples, features=6)
+    network = cn.CoordinateNetwork(encoding, head, generator=torch.Generator().manual_seed(0))
+    expected = cn.fit_gradient(network, samples, epochs=20, lr=0.02, held_out=hidden)
+    fit = cn.fit_gradient(network, large, epochs=20, lr=0.02, held_out=large_hidden)
+    fit.save(tmp_path / "model.safetensors")
+    for made in (fit, cn.Reconstruction.load(tmp_path / "model.safetensors")):
+        assert torch.allclose((made.render() - b) / a, expected.render(), rtol=0, atol=1e-6)
+    assert fit.report.loss == pytest.approx(a**2 * expected.report.loss, rel=1e-5)
+    assert expected.report.loss < 0.8 * float((y - y.mean((0, 1)))[known].square().mean())
