@@ -93,7 +93,7 @@ def inpaint(
     samples = sample(one, _two_valued(known), dimensions=one.ndim - 1, generator=generator)
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
-    kept = samples.geometry.known(samples.channels).to(values.device)
+    kept = samples.geometry.known(1 if samples.weights is None else samples.weights.shape[-1]).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
     given = choose_prior(samples, learned=True) if prior == "auto" else weighed(as_prior(prior, REQUIRED), samples)
@@ -114,15 +114,17 @@ def inpaint(
     if not batch and looks_inverted(values, kept):
         warnings.warn(INVERTED.format(100 * report["known"]), _checks.CoordnetWarning, stacklevel=2)
     largest = math.prod(samples.grid) if batch else largest
-    made, found = fit_large(samples, fit, largest=largest, is_noisy=bool(chosen.noise), progress=progress)
+    extremes, noisy = _extremes(values, kept), bool(chosen.noise)
+    # The samples have their own values: those of a masked lattice are a copy.
+    made, found = fit_large(samples, fit, largest=largest, is_noisy=noisy, in_place=not noisy, progress=progress)
     model = None if isinstance(made, Tensor) else made
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
     report |= {**found.as_dict(), "prior": found.used(chosen.start.name)}
-    expected = _expected(hidden, _extremes(values, kept), None if report["wide_holes"] else report["known"])
-    made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
-    made = made if stays is None else torch.where(stays, values, made)
+    expected = _expected(hidden, extremes, None if report["wide_holes"] else report["known"])
+    made, stays = made.to(values), None if noisy else kept.expand_as(values)
+    made = made if stays is None else torch.where(stays, values, made, out=made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -104,14 +104,49 @@ class Tiles:
     ) -> Float[Tensor, "*grid channels"]:
         """Return the blended results of some work on every tile, side by side on a CPU's cores, beneath a bar."""
         total: Tensor | None = None
-        with tqdm(total=len(self), desc="tiles", disable=not progress, dynamic_ncols=True) as bar:
-            for parts, result in zip(itertools.product(*self.parts), in_threads(work, self, device), strict=True):
-                window = tuple(part for part, _ in parts)
-                total = result.new_zeros(*self.grid, result.shape[-1]) if total is None else total
-                total[window] += result * outer_product([weights for _, weights in parts]).to(result).unsqueeze(-1)
-                bar.update()
+        for window, share in self._shares(work, device, progress):
+            total = share.new_zeros(*self.grid, share.shape[-1]) if total is None else total
+            total[window] += share
         assert total is not None, "a lattice has a tile"
         return total
+
+    def fill(
+        self,
+        work: Callable[[Window], Float[Tensor, "*tile channels"]],
+        signal: Float[Tensor, "*grid channels"],
+        unknown: Bool[Tensor, "*grid #channels"],
+        *,
+        progress: bool = False,
+    ) -> None:
+        """Write the blended results of some work into a signal that is 0 where it is unknown, and there alone.
+
+        The work may read the signal: nothing is written before all of it is done, and until then the results at unknown
+        nodes alone are kept.
+        """
+        shares = self._shares(work, signal.device, progress, lambda window, share: share.masked_select(unknown[window]))
+        for window, share in list(shares):
+            part, places = signal[window], unknown[window]
+            part.masked_scatter_(places, part.masked_select(places).add_(share))
+
+    def _shares(
+        self,
+        work: Callable[[Window], Tensor],
+        device: torch.device,
+        progress: bool,
+        keep: Callable[[Window, Tensor], Tensor] = lambda window, share: share,
+    ) -> Iterator[tuple[Window, Tensor]]:
+        """Yield the window of each tile, and what is kept of the result there times its weights."""
+
+        def share(parts: tuple[Part, ...]) -> tuple[Window, Tensor]:
+            window = tuple(part for part, _ in parts)
+            result = work(window)
+            weights = outer_product([weights for _, weights in parts]).to(result)
+            return window, keep(window, result * weights.unsqueeze(-1))
+
+        with tqdm(total=len(self), desc="tiles", disable=not progress, dynamic_ncols=True) as bar:
+            for found in in_threads(share, itertools.product(*self.parts), device):
+                yield found
+                bar.update()
 
     def report(self) -> dict[str, Any]:
         """Return what a record says of the tiles."""
@@ -131,6 +166,7 @@ def fit_large(
     *,
     largest: int | None = None,
     is_noisy: bool = False,
+    in_place: bool = False,
     progress: bool = False,
 ) -> tuple[Reconstruction | Float[Tensor, "*grid channels"], FitReport]:
     """Return the model of some samples, or the signal itself where that is too large for one; and the fit's report.
@@ -138,6 +174,8 @@ def fit_large(
     Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points;
     the report is then a ``TiledReport``. Their fits run side by side and should show no bars. A tile that is known as a
     whole stays as it is, unless the samples are noisy; one of which nothing is known gets the mean of all samples.
+    With ``in_place`` the signal is the samples' own values, in which the unknown ones are replaced: large signals need
+    no memory for another one.
     """
     tiles, geometry = Tiles(samples.grid, largest), samples.geometry
     is_grid = geometry.gaps is not None and geometry.shape == geometry.grid and geometry.footprint == "point"
@@ -156,7 +194,11 @@ def fit_large(
         reports[places.index(window)] = found.report
         return found.render(alignment="sample")
 
-    made = tiles.restore(render, samples.values.device, progress=progress)
+    if in_place:
+        made = samples.values
+        tiles.fill(render, made, weights == 0, progress=progress)
+    else:
+        made = tiles.restore(render, samples.values.device, progress=progress)
     return made, TiledReport(**tiles.report(), fits=[reports[place] for place in sorted(reports)])
 
 

@@ -7,7 +7,7 @@ import torch
 
 import coordnet as cn
 from coordnet.media import read_media, write_media
-from coordnet.restore.restored import Tiles
+from coordnet.restore.restored import Tiles, fit_large
 from tests.helpers import synthetic_photograph
 
 
@@ -24,6 +24,33 @@ def test_tiles_cover_a_lattice_and_blend_to_what_they_were_cut_from(grid, larges
     assert len(list(tiles)) == len(tiles) > 1
     assert max(f[tile][..., 0].numel() for tile in tiles) <= largest
     assert torch.allclose(tiles.restore(lambda tile: f[tile], f.device), f, atol=1e-6)
+
+
+@pytest.mark.parametrize("masks", [1, 2])
+def test_what_is_unknown_is_filled_in_place_with_the_bits_of_the_blend(masks):
+    tiles, f = Tiles((300, 200), 20_000), torch.rand(300, 200, 2)
+    unknown = torch.rand(300, 200, masks) < 0.3
+    signal, truth = torch.where(unknown, 0.0, f), f + 1
+    blend, read = tiles.restore(lambda tile: truth[tile], f.device), []
+
+    def work(tile):
+        read.append(torch.equal(signal[tile], torch.where(unknown, 0.0, f)[tile]))
+        return truth[tile]
+
+    tiles.fill(work, signal, unknown)
+    assert all(read) and len(read) == len(tiles)
+    assert torch.equal(signal, torch.where(unknown, blend, f))
+
+
+def test_a_large_signal_is_filled_in_the_memory_of_its_samples():
+    samples = cn.sample(torch.rand(60, 400, 1), torch.arange(24_000).reshape(60, 400) % 7 > 0)
+    made, report = fit_large(
+        samples,
+        lambda part: cn.fit_closed_form(cn.FourierEncoding.like(part), part, cn.Smoothness()),
+        largest=12_000,
+        in_place=True,
+    )
+    assert made.data_ptr() == samples.values.data_ptr() and len(report.fits) > 1
 
 
 def test_a_small_lattice_is_one_tile():
