@@ -1,6 +1,5 @@
 """A call's seconds, synchronized with the GPU, its peak memory, its warnings or its failure; and the machine."""
 
-import ctypes
 import platform
 import re
 import statistics
@@ -15,6 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+
+from coordnet.linalg.machine import release_freed
 
 MAX_REPEATS = 200  # repetitions of a short call
 T = TypeVar("T")
@@ -123,9 +124,11 @@ def with_peak(work: Callable[[], T], device: str) -> tuple[T, float | None]:
         result = work()
         return result, (torch.cuda.max_memory_allocated(device) - before) / 2**20
     try:
-        ctypes.CDLL(None).malloc_trim(0)
+        is_released = release_freed()
         Path("/proc/self/clear_refs").write_text("5")
-    except (OSError, AttributeError):
+    except OSError:
+        is_released = False
+    if not is_released:
         return work(), None
     before = peak_gib()
     result = work()

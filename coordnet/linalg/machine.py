@@ -1,5 +1,6 @@
 """The machine: memory that is reused, cores that share work, the rounding of products, and the source of randomness."""
 
+import ctypes
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -61,6 +62,15 @@ def scratch(like: Tensor, shape: tuple[int, ...], *in_use: Tensor | None) -> Ten
 def clear_scratch() -> None:
     """Free the scratch memory of this thread."""
     vars(_KEPT).clear()
+
+
+def release_freed() -> bool:
+    """Give memory that was freed back to the system, which glibc keeps; return whether the C library can."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def at_once(each: int, device: torch.device, cached: int | None = None) -> int:

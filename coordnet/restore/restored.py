@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.linalg.kronecker import outer_product
-from coordnet.linalg.machine import in_threads
+from coordnet.linalg.machine import in_threads, release_freed
 from coordnet.networks.fit_reports import FitReport, TiledReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
@@ -199,6 +199,7 @@ def fit_large(
         tiles.fill(render, made, weights == 0, progress=progress)
     else:
         made = tiles.restore(render, samples.values.device, progress=progress)
+    release_freed()  # the tiles' memory, before more is made of the signal
     return made, TiledReport(**tiles.report(), fits=[reports[place] for place in sorted(reports)])
 
 
