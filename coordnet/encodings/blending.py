@@ -17,7 +17,7 @@ from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
 from coordnet.sampling.samples import Blend, Geometry
 
-QUINTIC = 6  # nodes of a polynomial of degree five
+POLYNOMIAL_NODES = {"quintic": 6, "septic": 8}  # nodes of polynomials of degree five and seven
 
 
 def similarity_weights(
@@ -125,7 +125,7 @@ class Blending:
         if self.kind not in ("similarity", "printed"):
             return [None] * len(self.lattice)
         if len(encoders) != len(self.lattice):
-            expected = "linear, cubic or quintic for an encoding without encoders per axis"
+            expected = "linear, cubic, quintic or septic for an encoding without encoders per axis"
             raise _checks.wrong("blending", expected, self.kind)
         return encoders
 
@@ -148,9 +148,9 @@ def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blen
     """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
     if axis.count == 1:
         return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
-    if blend == "quintic":
-        nodes = min(QUINTIC, axis.count)
-        first = scaled.detach().floor() - QUINTIC // 2 + 1
+    if blend in POLYNOMIAL_NODES:
+        nodes = min(POLYNOMIAL_NODES[blend], axis.count)
+        first = scaled.detach().floor() - POLYNOMIAL_NODES[blend] // 2 + 1
         first = first if axis.periodic else first.clamp(0, axis.count - nodes)
         index = first.long().unsqueeze(-1) + torch.arange(nodes, device=scaled.device)
         return index.remainder(axis.count), polynomial_weights(scaled - first, nodes)

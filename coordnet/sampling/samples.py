@@ -17,10 +17,10 @@ from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, lattice_poi
 from coordnet.sampling.drift import Drift
 from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
 
-Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
+Blend = Literal["similarity", "printed", "linear", "cubic", "quintic", "septic"]
 Interpolate = Callable[[Tensor], Interpolation]  # points (n, d) to the map of a lattice onto them
 MAX_AXES = 7  # the most axes that PyTorch's Fourier transforms take on a CPU
-BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
+BLENDS = ("similarity", "printed", "linear", "cubic", "quintic", "septic")
 
 
 class Geometry(ABC):

@@ -39,10 +39,10 @@ class ScatteredPoints(Geometry):
         Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
         the squared errors; 1 if not given.
     blending : str, optional
-        How a point depends on the nodes around it: "linear", "cubic" or "quintic" interpolation, or "similarity", least
-        squares by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take
-        "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all reproduce constants,
-        and gradient fits evaluate the encoding at the points themselves.
+        How a point depends on the nodes around it: "linear", "cubic", "quintic" or "septic" interpolation, or
+        "similarity", least squares by the similarity of the encoder ("printed": as the papers print it). By default
+        closed-form fits take "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all
+        reproduce constants, and gradient fits evaluate the encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
         after the last node is always accepted.

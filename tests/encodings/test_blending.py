@@ -9,7 +9,7 @@ from coordnet.encodings.encoders import Encoder, Gaussian, Triangle
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
 
-KINDS = ["similarity", "printed", "linear", "cubic", "quintic"]
+KINDS = ["similarity", "printed", "linear", "cubic", "quintic", "septic"]
 
 ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder)]
 
@@ -99,7 +99,7 @@ def test_points_outside_are_refused_or_clamped():
 
 def test_similarity_needs_encoders():
     blend = Blending("similarity", (Axis(3),))
-    with pytest.raises(ValueError, match="`blending`: expected linear, cubic or quintic for an encoding without"):
+    with pytest.raises(ValueError, match="`blending`: expected linear, cubic, quintic or septic for an"):
         blend.interpolation(torch.rand(2, 1), [], torch.float64)
 
 

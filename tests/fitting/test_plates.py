@@ -89,10 +89,11 @@ def test_scattered_points_determine_a_polynomial_everywhere(dims, generator):
     torch.testing.assert_close(fit(where), cubic(where), atol=1e-7, rtol=0)
 
 
-def test_quintic_weights_reproduce_polynomials_of_degree_five():
-    x = torch.linspace(-0.5, 5.5, 13, dtype=torch.float64)
-    powers = torch.arange(6.0, dtype=torch.float64).unsqueeze(1) ** torch.arange(6)
-    torch.testing.assert_close(polynomial_weights(x, 6) @ powers, x.unsqueeze(1) ** torch.arange(6))
+@pytest.mark.parametrize("count", [6, 8])  # quintic and septic
+def test_weights_of_some_nodes_reproduce_polynomials_of_a_degree_below_their_number(count):
+    x = torch.linspace(-0.5, count - 0.5, 13, dtype=torch.float64)
+    powers = torch.arange(count, dtype=torch.float64).unsqueeze(1) ** torch.arange(count)
+    torch.testing.assert_close(polynomial_weights(x, count) @ powers, x.unsqueeze(1) ** torch.arange(count))
 
 
 @pytest.mark.parametrize("length", [4, 9])  # with the whole of a row near the gap, and a part

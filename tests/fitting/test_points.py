@@ -47,6 +47,16 @@ def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
     assert rms(at(fit, QUERY) - smooth(QUERY)) < 0.3 * rms(peer)
 
 
+def test_a_narrow_hill_is_met_closer_by_the_septic_blend_than_by_the_quintic_one():
+    """The nodes are too far apart for a quintic, whose error is the larger part of the whole."""
+    hill = np.exp(-np.square(np.vstack([PLACES, QUERY]) - 0.5).sum(1) / 0.05)
+    samples, truth = cn.points(PLACES, hill[: len(PLACES)]), hill[len(PLACES) :]
+    named = cn.Samples(replace(samples.geometry, blending="quintic"), samples.values)
+    septic, quintic = (at(cn.fit(s, prior=cn.ThinPlate(6, math.inf)), QUERY) - truth for s in (samples, named))
+    inside = np.abs(QUERY - 0.5).max(1) < 0.4
+    assert rms(septic[inside]) < 0.5 * rms(quintic[inside])
+
+
 def test_noise_is_removed_as_well_as_by_the_best_thin_plate_spline():
     values = smooth(PLACES) + 0.05 * RNG.normal(size=600)
     peers = [RBFInterpolator(PLACES, values, smoothing=s)(QUERY) - smooth(QUERY) for s in (1e-3, 1e-2, 1e-1)]

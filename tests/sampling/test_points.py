@@ -86,7 +86,7 @@ def test_units_change_nothing():
 def test_a_blend_on_a_circle_has_a_turned_twin():
     """Turning the nodes by some of them turns the blend at points near the seam."""
     nodes, x = torch.from_numpy(RNG.normal(size=(16, 1))), torch.tensor([[0.99], [0.01], [0.5]], dtype=torch.float64)
-    for kind in ("linear", "cubic", "quintic"):
+    for kind in ("linear", "cubic", "quintic", "septic"):
         blend = Blending(kind, (Axis(16, periodic=True),))
         turned = blend.at_points(nodes.roll(5, 0), (x + 5 / 16) % 1, [])
         torch.testing.assert_close(blend.at_points(nodes, x, []), turned)

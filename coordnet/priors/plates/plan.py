@@ -20,7 +20,7 @@ from coordnet.networks.fit_reports import PlateReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
 from coordnet.priors.plates.choice import choose_plate
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, plate_blend
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
@@ -36,7 +36,7 @@ class ThinPlatePlan(Plan):
 
     The plate is solved for in float64 on the CPU (see ``plates.plate``), for each mask of the channels. The Fourier
     encoding interpolates the resulting lattice, which is continued smoothly beyond its borders. Scattered points depend
-    on the lattice by quintic interpolation, unless their geometry names another. Gradients flow to the values, while
+    on the lattice by ``plate_blend``, unless their geometry names another. Gradients flow to the values, while
     the numbers of the prior are held fixed.
 
     The parameters are those of ``plan``; the encoding of a strided lattice is replaced by that of the signal's grid. A
@@ -51,8 +51,8 @@ class ThinPlatePlan(Plan):
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
-        super().__init__(encoding, geometry.blended("quintic"), **options)
-        self.prior = prior
+        super().__init__(encoding, geometry.blended(plate_blend(geometry)), **options)
+        self.prior, self.faster = prior, geometry.blended("quintic")
 
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
@@ -81,7 +81,7 @@ class ThinPlatePlan(Plan):
         masks = 1 if weights is None else weights.shape[-1]
         parts = [values] if masks == 1 else values.split(1, dim=1)
         fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
-        chosen, errors = choose_plate(fields[0], self.prior)
+        chosen, errors = choose_plate(self._deciding(fields[0], parts[0]), self.prior)
         solved = [
             solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields
         ]
@@ -109,6 +109,12 @@ class ThinPlatePlan(Plan):
         learned = self._drift(drifts, len(values))
         named = zip(self.geometry.drift.names, learned["drift"][0].tolist(), strict=True)
         return Fitted(extended.to(values), replace(report, drift=dict(named)), learned)
+
+    def _deciding(self, field: Field, values: Float[Tensor, "signals channels *samples"]) -> Field:
+        """Return the field that decides on order and cut-off: by the quintic blend, whose many solves are faster."""
+        if self.faster.closed_form_blend == self.geometry.closed_form_blend or self.prior.is_chosen:
+            return field
+        return Field.of(self.faster, values.flatten(0, 1))
 
     def _drift(self, found: list[np.ndarray], signals: int) -> dict[str, Tensor]:
         """Return the coefficients, (signals, k, channels), for columns in the user's units, and these columns' means.
