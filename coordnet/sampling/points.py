@@ -211,8 +211,9 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.
     deviation = np.ones((len(x), 1)) if sigma is None else _numbers("sigma", sigma)
     if len(deviation) not in (1, len(x)) or deviation.shape[1] != 1:
         raise _checks.wrong("sigma", f"one number, or one for each of {len(x)} points", f"shape {deviation.shape}")
-    if not bool((np.isfinite(deviation) & (deviation > 0)).all()):
-        raise _checks.wrong("sigma", "positive finite numbers", "another number")
+    refused = deviation[~(np.isfinite(deviation) & (deviation > 0))]
+    if len(refused):
+        raise _checks.wrong("sigma", "positive finite numbers", f"{refused[0]:g}")
     if np.isinf(x).any() or np.isinf(y).any():
         raise _checks.wrong("values" if np.isinf(y).any() else "coordinates", "finite numbers or NaN", "infinity")
     return x, y, np.broadcast_to(deviation, (len(x), 1))
