@@ -20,7 +20,9 @@ CHANCE = 0.5  # mean square of those windows relative to that of all, for white 
 REWEIGHTINGS = 4  # rounds of weighted least squares
 GRAIN = 3 / 255  # deviation relative to the range of the samples up to which it counts as the grain of a photograph
 MOST_SAMPLES = 4000  # samples whose neighbors are looked at
-SHOWS = 0.33  # variance of such noise from which on it counts, relative to the squared error at hidden samples
+# Variance of such noise from which on it counts, relative to the squared error at hidden samples, noise included; at
+# 0.33, 3 of 36 noisy fields of 64² nodes are 0.1 to 1.5 dB worse, and none is better.
+SHOWS = 0.2
 
 
 def nugget(samples: Samples) -> float:

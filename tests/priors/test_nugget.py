@@ -55,6 +55,13 @@ def test_patches_are_tried_with_the_noise_that_there_seems_to_be():
     assert levels[0] == [0, round(nugget(noisy), 3)] and max(levels[1]) < 0.05
 
 
+@pytest.mark.parametrize("share", [0.19, 0.21])
+def test_patches_with_noise_are_fitted_where_it_is_a_fifth_of_the_hidden_errors(share):
+    few = samples((16, 16), 0.0)
+    plan = cn.plan(cn.FourierEncoding.like(few), few.geometry, cn.Local(noise=0.3), dtype=torch.float64)
+    assert plan.is_promising({cn.Adaptive(): 0.3**2 / share}) == (share > 0.2)
+
+
 def test_known_samples_count_where_noise_is_a_good_part_of_the_errors():
     trial = Trial.__new__(Trial)
     trial.candidates = cn.ThinPlate(2, math.inf, 0.0), cn.ThinPlate(2, 1.0, 0.0)
