@@ -145,6 +145,8 @@ def test_a_known_weight_gives_the_weighted_mean_whose_draws_are_narrower(generat
     values = measured.values.clone().requires_grad_()
     with pytest.raises(ValueError, match="`prior`: expected cn.Adaptive.. where gradients are followed"):
         cn.fit(cn.Samples(measured.geometry, values), prior=priors[0])
+    with pytest.raises(ValueError, match="`prior`: expected .* to draw, received TotalVariation"):
+        cn.fit(measured, prior=priors[2]).draw(1)
 
 
 def test_whole_projections_are_hidden_and_weighed_by_their_logarithms():
