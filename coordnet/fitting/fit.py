@@ -180,6 +180,10 @@ def splines_instead(samples: Samples, *, progress: bool = False) -> Method | Non
     equal distances, which the prior has, are too few where the largest distance of coordinates is many times the
     smallest. On lattices of equal distances, the middle decides, and nothing is fitted unless the signal is smooth
     (``is_smooth``): there the derivatives of splines are right up to the borders, and photographs are left as they are.
+
+    Splines are no candidates of ``Stack``: their knots are at the coordinates, not at the nodes on which fits are
+    summed. Nor would weights by least squares at those other coordinates do as well: on twelve fields at 32×32 uneven
+    coordinates, six of them with noise of a twentieth, the weighted sum is 1.0 dB worse in the mean.
     """
     geometry, samples = samples.geometry, samples.detached()
     if geometry.filled_axes is None or geometry.shape != geometry.grid or max(samples.grid) > LONGEST:
