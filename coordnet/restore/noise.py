@@ -16,6 +16,7 @@ from coordnet import _checks
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
 from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
+from coordnet.restore.drawn import is_drawn
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.samples import units_of
 
@@ -28,11 +29,6 @@ FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them 
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
-DRAWN_SIDE = 8  # side in pixels of the parts of a picture by which a drawing in two colors is known
-PLAIN = (
-    0.25  # least share of parts that are constant between the ends of the range: photographs have 0, screenshots 0.5
-)
-CONSTANT, INSIDE = 0.05, 0.1  # least share of them that is constant, and largest share at the ends of one between them
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
 Signal = Float[Tensor, "*grid channels"]
@@ -103,30 +99,6 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile
     spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
-
-
-def is_drawn(picture: Float[Tensor, "height width channels"]) -> bool:
-    """Return whether a picture is drawn, like a screenshot or a text in two colors: nothing in it shows noise.
-
-    Many of its parts are constant, between the ends of the range, where nothing clips noise. Or some are constant, all
-    others have values at the ends, and most of them at both ends. Noise that was clipped leaves values between the ends
-    wherever the signal is; counts of few photons seldom reach the largest one.
-    """
-    side, grid = DRAWN_SIDE, picture.shape[:2]
-    if min(grid) < side:
-        return False
-    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (side, side), (0, 0)).flatten(0, 1).flatten(2)
-    ends = (tiles == picture.min()) | (tiles == picture.max())
-    plain = (tiles.amin(2) == tiles.amax(2)).all(1) & ~ends.flatten(1).any(1)
-    if float(plain.double().mean()) >= PLAIN:
-        return True
-    tiles = tiles.flatten(1)
-    low, high = tiles == picture.min(), tiles == picture.max()
-    is_constant = tiles.amin(1) == tiles.amax(1)
-    inside = (low | high).double().mean(1) <= INSIDE
-    spans = (low.any(1) & high.any(1))[~is_constant]
-    is_plain = float(is_constant.double().mean()) >= CONSTANT and not bool((~is_constant & inside).any())
-    return is_plain and 2 * int(spans.sum()) >= len(spans)
 
 
 def refuse_more_than(signal: Signal, sigma: float) -> None:

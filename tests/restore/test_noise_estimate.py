@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.noise import is_drawn
+from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import required_noise
 from coordnet.restore.noise_factors import Factors, Line, deconvolved, found_in
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
