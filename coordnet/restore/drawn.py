@@ -1,36 +1,103 @@
-"""Pictures that were drawn, such as screenshots and text: nothing in them shows noise."""
+"""Pictures that were drawn, such as screenshots, text, plots and dithers: nothing in them shows noise."""
 
-from jaxtyping import Float
+import math
+
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from coordnet.plans.hold_out import middle
 from coordnet.restore.wiener import side_by_side
 
-DRAWN_SIDE = 8  # side in pixels of the parts of a picture by which a drawing in two colors is known
-PLAIN = (
-    0.25  # least share of parts that are constant between the ends of the range: photographs have 0, screenshots 0.5
-)
-CONSTANT, INSIDE = 0.05, 0.1  # least share of them that is constant, and largest share at the ends of one between them
+COMPARED = 2**18  # pixels of the picture's middle in which colors are counted and patches are compared
+PATCH = 5  # side in pixels of patches that are compared: 25 values with noise hardly ever equal 25 others
+MOST_ENDS = 0.75  # largest share of a compared patch at one end of the range, where noise may be clipped
+REPEATED = 0.02  # least share of patches that occur twice: 128x128 crops of noisy photographs have less than 0.001
+COLORS, PIXELS = 256, 16  # largest number of colors of a palette, and least mean number of pixels of each
+FILLED = 0.25  # largest share of a palette among all combinations of its levels: counts of few photons have 0.3
+DRAWN_SIDE = 8  # side in pixels of tiles that may be constant
+PLAIN = 0.25  # least share of tiles that are constant between the ends of the range: noisy photographs have 0
+GROUND, INSIDE = 0.015, 0.1  # least share of constant tiles, and largest share at the ends in a tile between them
+BETWEEN = 0.1  # largest share of tiles between the ends among those that are not constant
+# Largest share of lone pixels among those with a constant ground in a square of 3x3 pixels: a ninth of clipped noise.
+ALONE = 0.02
+HASH_FACTORS = (6364136223846793005, 1442695040888963407, 2862933555777941757)  # odd, for hashes modulo 2**64
+
+Picture = Float[Tensor, "height width channels"]
 
 
-def is_drawn(picture: Float[Tensor, "height width channels"]) -> bool:
-    """Return whether a picture is drawn, like a screenshot or a text in two colors: nothing in it shows noise.
+def is_drawn(picture: Picture) -> bool:
+    """Return whether a picture is drawn: its values repeat in a way that those with noise never do.
 
-    Many of its parts are constant, between the ends of the range, where nothing clips noise. Or some are constant, all
-    others have values at the ends, and most of them at both ends. Noise that was clipped leaves values between the ends
-    wherever the signal is; counts of few photons seldom reach the largest one.
+    Many tiles are constant between the ends of the range, where nothing clips noise. Or there are few colors, or
+    patches that are not constant occur twice, or there are only strokes on a ground at an end of the range.
     """
-    side, grid = DRAWN_SIDE, picture.shape[:2]
-    if min(grid) < side:
+    if min(picture.shape[:2]) < DRAWN_SIDE:
         return False
-    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (side, side), (0, 0)).flatten(0, 1).flatten(2)
+    part = picture[middle(tuple(picture.shape[:2]), COMPARED)]
+    return _is_plain(picture) or _has_few_colors(part) or _repeats(part) or _has_strokes(picture)
+
+
+def _has_few_colors(picture: Picture) -> bool:
+    """Return whether a picture has two colors, or those of a palette, which are no scale of brightness."""
+    numbers = _numbered(picture).flatten()
+    count = int(numbers.max()) + 1
+    if count <= 2 or count > COLORS or PIXELS * count > len(numbers):
+        return count <= 2
+    pixels = torch.arange(len(numbers), device=numbers.device)
+    colors = picture.flatten(0, 1)[torch.empty_like(pixels[:count]).scatter_(0, numbers, pixels)]
+    combinations = math.prod(torch.unique(channel).numel() for channel in colors.unbind(-1))
+    steps = colors[colors[:, 0].argsort(stable=True)].diff(dim=0)
+    is_scale = bool(((steps >= 0).all(0) | (steps <= 0).all(0)).all())
+    return not is_scale and count <= FILLED * combinations
+
+
+def _numbered(picture: Picture) -> Int[Tensor, "height width"]:
+    """Return a number for every pixel from 0 on, the same for the same color."""
+    made = torch.zeros(picture.shape[:2], dtype=torch.int64, device=picture.device)
+    for channel in picture.unbind(-1):
+        made = HASH_FACTORS[2] * made + torch.unique(channel, return_inverse=True)[1]
+    return torch.unique(made, return_inverse=True)[1]
+
+
+def _repeats(picture: Picture) -> bool:
+    """Return whether patches occur twice, but for those that are constant or mostly at one end of the range."""
+    numbers = _numbered(picture)
+    patches = numbers.unfold(0, PATCH, 1).unfold(1, PATCH, 1).flatten(2)
+    counted = patches.amin(2) < patches.amax(2)
+    for end in (picture.min(), picture.max()):
+        at_end = (picture == end).all(2).unfold(0, PATCH, 1).unfold(1, PATCH, 1)
+        counted &= at_end.sum((2, 3)) <= MOST_ENDS * PATCH**2
+    powers = [torch.tensor([factor**i % 2**63 for i in range(PATCH)]) for factor in HASH_FACTORS[:2]]
+    hashes = (patches * torch.outer(*powers).flatten().to(patches)).sum(2)
+    _, at, count = torch.unique(hashes, return_inverse=True, return_counts=True)
+    return bool(counted.any()) and float((count[at] > 1)[counted].double().mean()) > REPEATED
+
+
+def _is_plain(picture: Picture) -> bool:
+    """Return whether many tiles are constant, between the ends of the range."""
+    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (DRAWN_SIDE,) * 2, (0, 0)).flatten(0, 1).flatten(2)
     ends = (tiles == picture.min()) | (tiles == picture.max())
     plain = (tiles.amin(2) == tiles.amax(2)).all(1) & ~ends.flatten(1).any(1)
-    if float(plain.double().mean()) >= PLAIN:
-        return True
-    tiles = tiles.flatten(1)
-    low, high = tiles == picture.min(), tiles == picture.max()
+    return float(plain.double().mean()) >= PLAIN
+
+
+def _has_strokes(picture: Picture) -> bool:
+    """Return whether only strokes stand out of a ground at an end of the range.
+
+    Some tiles are constant, nearly all others have values at the ends, and pixels that stand out have others beside
+    them. Clipped noise leaves values between the ends wherever the signal is, and a pixel alone as often as another.
+    """
+    tiles = side_by_side(picture.movedim(-1, 0).unsqueeze(0), (DRAWN_SIDE,) * 2, (0, 0)).flatten(0, 1).flatten(1)
+    ends = (tiles == picture.min()) | (tiles == picture.max())
     is_constant = tiles.amin(1) == tiles.amax(1)
-    inside = (low | high).double().mean(1) <= INSIDE
-    spans = (low.any(1) & high.any(1))[~is_constant]
-    is_plain = float(is_constant.double().mean()) >= CONSTANT and not bool((~is_constant & inside).any())
-    return is_plain and 2 * int(spans.sum()) >= len(spans)
+    inside = (ends.double().mean(1) <= INSIDE)[~is_constant]
+    if float(is_constant.double().mean()) < GROUND or float(inside.double().mean()) > BETWEEN:
+        return False
+    alone = single = 0
+    low, high = ((picture == end).all(2) for end in (picture.min(), picture.max()))
+    for end, other in ((low, high), (high, low)):
+        is_single = end.unfold(0, 3, 1).unfold(1, 3, 1).sum((2, 3)) == 8
+        single += int(is_single.sum())
+        alone += int((is_single & ~end[1:-1, 1:-1] & ~other[1:-1, 1:-1]).sum())
+    return alone <= ALONE * single

@@ -7,7 +7,7 @@ from torch import Tensor
 
 WINDOW = 5  # side in pixels of the square whose median a lost pixel differs from
 APART = 0.2  # least such difference, relative to the range of the values
-LEAST, MOST = 0.002, 0.4  # shares of the pixels at either end that may be lost: fewer are details, more have no median
+LEAST, MOST = 0.002, 0.5  # shares of the pixels lost at either end, and at both: fewer are details, more have no median
 ALIKE = 2.0  # neighbors that are both lost, relative to those of pixels that are lost independently, at most
 CHANCE = 4  # such neighbors that prove nothing
 
@@ -16,7 +16,8 @@ def lost_pixels(picture: Float[Tensor, "height width channels"]) -> Bool[Tensor,
     """Return the pixels that are lost, None where none are, or where black and white details are the picture's own.
 
     All channels of a lost pixel are at the same end of the range of the values, far from the median around it. Pixels
-    are lost independently of each other, while details such as strokes, edges and sparks are of several pixels.
+    are lost independently of each other, while details such as strokes, edges and sparks are of several pixels. In a
+    picture of black and white alone nothing tells them from the others.
     """
     low, high = picture.min(), picture.max()
     ends = torch.stack([(picture == end).all(-1) for end in (low, high)])
@@ -25,8 +26,8 @@ def lost_pixels(picture: Float[Tensor, "height width channels"]) -> Bool[Tensor,
     lost = ends & ((gray - around).abs() > APART * (high - low))
     shares = lost.double().mean((1, 2))
     found = lost.any(0)
-    is_noise = bool(((shares >= LEAST) & (shares <= MOST)).all()) and _are_independent(found)
-    return found if is_noise else None
+    is_noise = not bool(ends.any(0).all()) and bool((shares >= LEAST).all()) and float(shares.sum()) <= MOST
+    return found if is_noise and _are_independent(found) else None
 
 
 def _are_independent(lost: Bool[Tensor, "height width"]) -> bool:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.restore.demosaiced_noise import demosaiced_noise
+from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
@@ -64,10 +65,13 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 
 
 def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
-    """Return the colored or the camera's noise that the windows of a signal support, None for white noise.
+    """Return the colored or the camera's noise that the windows of a signal support, None for white noise or none.
 
-    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``.
+    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. A picture that ``is_drawn``
+    has none.
     """
+    if signal.ndim == 3 and is_drawn(signal):
+        return None
     steps = shown_steps(signal) if signal.ndim == 3 else None
     if steps is not None and (before := noise_before_jpeg(signal, steps)) is not None:
         return before

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+import coordnet as cn
+from coordnet.restore.drawn import is_drawn
+from coordnet.restore.impulses import lost_pixels
+from tests.helpers import synthetic_photograph
+
+random = np.random.default_rng
+
+
+def text(size=10, ink=40, paper=220):
+    page = Image.new("L", (96, 80), paper)
+    words = "The quick brown\nfox jumps over\nthe lazy dog\n0123456789"
+    ImageDraw.Draw(page).text((3, 2), words, fill=ink, font=ImageFont.load_default(size))
+    return page
+
+
+def circles():
+    """Anti-aliased circles, no part of which occurs twice."""
+    page = Image.new("L", (384, 384), 255)
+    draw = ImageDraw.Draw(page)
+    for x, y, radius in random(1).uniform(40, 340, (7, 3)):
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=0, width=4)
+    return page.resize((96, 96), Image.Resampling.LANCZOS)
+
+
+def dithered():
+    photograph = Image.fromarray(np.uint8(255 * synthetic_photograph(80, 96, 3).numpy()))
+    return photograph.quantize(16, dither=Image.Dither.FLOYDSTEINBERG).convert("RGB")
+
+
+DRAWN = {
+    "gray text": text,
+    "black text": lambda: text(16, 0, 255),
+    "circles": circles,
+    "palette": dithered,
+    "sprites": lambda: random(0).integers(0, 256, (8, 3))[random(1).integers(0, 8, (64, 64))],
+    "modules": lambda: np.kron(random(0).integers(0, 2, (16, 16)), np.full((4, 4), 200)),
+    "black or white": lambda: 255 * (random(0).random((64, 64)) < 0.73),
+}
+
+
+def signal(picture):
+    values = torch.from_numpy(np.array(picture, np.uint8)).float() / 255
+    return values if values.ndim == 3 else values.unsqueeze(-1)
+
+
+@pytest.mark.parametrize("make", DRAWN.values(), ids=DRAWN)
+def test_what_is_drawn_is_left_alone(make):
+    picture = signal(make())
+    assert lost_pixels(picture) is None
+    assert is_drawn(picture)
+    assert cn.estimate_noise(picture).kind == "none"
+    torch.testing.assert_close(cn.denoise(picture).signal, picture, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("make", [text, circles, lambda: text(16, 0, 255)])
+@pytest.mark.parametrize("sigma", [0.01, 0.1])
+def test_a_drawing_with_noise_is_not_drawn(make, sigma):
+    picture = signal(make())
+    noisy = picture.numpy() + sigma * random(0).standard_normal(picture.shape)
+    assert not is_drawn(signal(np.round(255 * noisy.clip(0, 1))))
+
+
+@pytest.mark.parametrize("brightness, sigma", [(0.02, 0.003), (0.05, 0.002), (1.0, 0.004), (1.8, 0.03)])
+def test_photographs_with_faint_noise_are_not_drawn(brightness, sigma):
+    """Dark ones have few values, and bright ones are clipped."""
+    for channels in (1, 3):
+        values = brightness * synthetic_photograph(160, 160, channels).numpy()
+        values = values + sigma * random(0).standard_normal(values.shape)
+        assert not is_drawn(signal(np.round(255 * values.clip(0, 1))))
