@@ -15,8 +15,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
 from coordnet.restore.drawn import is_drawn
+from coordnet.restore.noise_windows import with_energy
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.samples import units_of
 
@@ -78,7 +78,7 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     rotation, variance = principal(values)
     lattice = tuple(values.shape[2:])
     shape = window_shape(tuple(n // 2 if n >= TWO_WINDOWS else n for n in lattice))
-    kept = int((variance[0] > PENALTY_FLOOR * variance.max()).sum())  # channels that have any energy
+    kept = int(with_energy(variance[0], len(lattice)).sum())
     if not kept or max(shape) == 1:
         return 0.0
     rotated = rotate(rotation.mT, values)[:, -kept:]

@@ -13,7 +13,7 @@ from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
-from coordnet.restore.noise_windows import BANDS, SIDES, Windows, doubled, symmetric
+from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg_steps import shown_steps
 from coordnet.sampling.noise_model import NoiseModel
@@ -30,7 +30,6 @@ QUIET = 64.0  # ratio of the mean powers above which textures are the reason
 # 95, a half is 0.2 dB better than 0 and 1 in the mean.
 COMPRESSED = 0.5
 UNLIKE, COUNTED = 4.0, 0.01  # ratio of the power in channels that is not alike, where it is this share of the largest
-ROUNDING = 3e-3  # standard deviation in the signal's units of noise that may come from rounding to 8 bits
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Bool, Complex, Float, Int
 from torch import Tensor
 
 from coordnet.linalg.kronecker import outer_product
@@ -13,6 +13,7 @@ from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
 SIDES = {1: 256, 2: 16, 3: 8, 4: 4}  # samples along each axis of a window, by the number of axes
 MOST_WINDOWS = 6144  # windows that are looked at; they lie further apart on larger signals
 BANDS = 6  # number of parts of the modes; the first has the lowest frequencies, where signals have most
+ROUNDING = 3e-3  # standard deviation in the signal's units of noise that may come from rounding to 8 bits
 ENDS = 0.1  # share of a window's values at the ends of the range, above which they may have been clipped
 
 
@@ -36,8 +37,8 @@ class Windows:
         ends = ((tiles == values.min()) | (tiles == values.max())).flatten(1).double().mean(1)
         tiles = tiles[ends <= ENDS]
         centered = values.flatten(1) - values.flatten(1).mean(1, keepdim=True)
-        energy, rotation = torch.linalg.eigh(centered @ centered.mT)
-        rotation = rotation[:, energy > PENALTY_FLOOR * energy[-1]]
+        variance, rotation = torch.linalg.eigh(centered @ centered.mT / centered.shape[1])
+        rotation = rotation[:, with_energy(variance, len(shape))]
         taper = _taper(shape)
         means = (tiles * taper).sum(axes, keepdim=True) / taper.sum()
         tapered = (tiles - means) * taper
@@ -62,6 +63,16 @@ class Windows:
     def bands(self) -> list[Int[Tensor, " part"]]:
         """The numbers of the modes in ``BANDS`` parts by the length of their frequency, the lowest first."""
         return list(self.radius.argsort().chunk(BANDS))
+
+
+def with_energy(variance: Float[Tensor, " channels"], axes: int) -> Bool[Tensor, " channels"]:
+    """Return which rotated channels have energy, by ascending variance in the signal's units and its number of axes.
+
+    Those of pictures have more than rounding to 8 bits leaves, but for the last: a toned picture is a gray one.
+    """
+    has_more = variance > (ROUNDING**2 if axes == 2 else 0.0)
+    has_more[-1] = True
+    return has_more & (variance > PENALTY_FLOOR * variance[-1])
 
 
 def symmetric(spectrum: Float[Tensor, " modes"], shape: tuple[int, ...]) -> Float[Tensor, " modes"]:

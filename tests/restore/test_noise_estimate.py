@@ -192,3 +192,14 @@ def test_what_is_no_signal_is_refused(signal):
 def test_a_row_has_no_camera_s_noise(generator):
     with pytest.raises(ValueError, match="`noise`: expected white or colored for a row, received camera"):
         cn.denoise(torch.randn(8000, 1, generator=generator), noise="camera", dimensions=1)
+
+
+def test_a_toned_picture_is_a_gray_one(generator):
+    """Rounded to 8 bits, its colors have the noise of the rounding alone, which says nothing of the grain."""
+    _, y = planted(cn.NoiseModel(gaussian_spectrum(1.0), floor=0.0025), generator, channels=1)
+    tone = torch.tensor([0.95, 0.85, 0.65], dtype=torch.float64)
+    toned = cn.estimate_noise((255 * (tone * y).clamp(0, 1)).round() / 255)
+    gray = cn.estimate_noise(y.clamp(0, 1))
+    assert toned.kind == gray.kind == "colored"
+    power = torch.diagonal(toned.autocovariance[:, :, 0, 0]) * toned.floor
+    torch.testing.assert_close(power, tone.square() * gray.floor, rtol=0.2, atol=0)
