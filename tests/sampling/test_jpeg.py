@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 import coordnet as cn
+from coordnet.sampling.jpeg import Component
 from tests.helpers import synthetic_photograph
 
 pytest.importorskip("jpeglib", reason="needs the extra 'jpeg'")
@@ -46,6 +47,14 @@ def test_the_nearest_picture_is_a_projection(tmp_path, generator):
     made, inside = intervals.nearest(other), intervals.nearest(truth)
     torch.testing.assert_close(intervals.nearest(made), made, atol=1e-9, rtol=0)
     assert float((made - inside).square().sum()) < float((other - inside).square().sum())
+
+
+def test_the_errors_of_rounding_follow_from_the_zeros():
+    random, table = np.random.default_rng(0), np.full((8, 8), 10.0)
+    coefficients = np.geomspace(1, 50, 64).reshape(8, 8) * random.laplace(size=(60, 60, 8, 8))
+    component = Component(np.rint(coefficients / table), table, (1, 1))
+    errors = np.square(coefficients - table * component.counts).mean((0, 1))
+    np.testing.assert_allclose(component.error, errors, rtol=0.15)
 
 
 def test_a_picture_of_a_file_gains_and_keeps_its_coefficients(tmp_path):
