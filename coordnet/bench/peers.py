@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from PIL import Image
 from scipy.interpolate import RBFInterpolator, RectBivariateSpline, RegularGridInterpolator
 from skimage import restoration, transform
@@ -17,7 +17,7 @@ from coordnet.bench.degradations import ANGLES, HALF
 from coordnet.bench.experiment import Case
 from coordnet.bench.fields import coarse, finer
 from coordnet.metrics import baselines
-from coordnet.restore.linear_demosaicing import convolved, malvar
+from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.sampling import Axis, lattice_points
 
 KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}
@@ -180,16 +180,6 @@ def _restored(case: Case, function: Callable[..., Any], **options: Any) -> Tenso
     """Apply a function of scikit-image to a picture in float64."""
     image = function(case.samples.values.double().cpu().numpy(), channel_axis=-1, **options)
     return torch.from_numpy(np.asarray(image)).to(case.samples.values)
-
-
-BILINEAR = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
-
-
-def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
-    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist."""
-    weights = known.to(mosaic)
-    sums, counts = convolved(mosaic * weights, BILINEAR), convolved(weights, BILINEAR)
-    return torch.where(known, mosaic, sums / counts.clamp(min=torch.finfo(mosaic.dtype).tiny))
 
 
 def demosaiced(case: Case, kind: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Demosaicing by the linear filters of Malvar, He and Cutler."""
+"""Demosaicing by linear filters: bilinear, and those of Malvar, He and Cutler."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,10 +13,19 @@ _OF_ROW = [[0, 0, 0.5, 0, 0], [0, -1, 0, -1, 0], [-1, 4, 5, 4, -1], [0, -1, 0, -
 _OPPOSITE = [[0, 0, -1.5, 0, 0], [0, 2, 0, 2, 0], [-1.5, 0, 6, 0, -1.5], [0, 2, 0, 2, 0], [0, 0, -1.5, 0, 0]]
 GREEN, OF_ROW, OPPOSITE = (torch.tensor(kernel) / 8 for kernel in (_GREEN, _OF_ROW, _OPPOSITE))
 
+BILINEAR = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
 
-def malvar(
-    mosaic: Float[Tensor, "height width 3"], known: Bool[Tensor, "height width 3"]
-) -> Float[Tensor, "height width 3"]:
+Picture = Float[Tensor, "height width 3"]
+
+
+def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist."""
+    weights = known.to(mosaic)
+    sums, counts = convolved(mosaic * weights, BILINEAR), convolved(weights, BILINEAR)
+    return torch.where(known, mosaic, sums / counts.clamp(min=torch.finfo(mosaic.dtype).tiny))
+
+
+def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
     """Correct bilinear values by the Laplacian of the pixel's known color; the mosaic is reflected at its border."""
     raw = (mosaic * known).sum(-1, keepdim=True)
     red, green, _ = known.unbind(-1)

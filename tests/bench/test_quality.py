@@ -18,11 +18,11 @@ from coordnet.bench.degradations import Reduction, cell_matrix
 from coordnet.bench.estimators import Enlarged, Hindsight
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline, estimation
 from coordnet.bench.fields import FIELDS, FieldFinder
-from coordnet.bench.peers import bilinear, pillow
+from coordnet.bench.peers import pillow
 from coordnet.bench.records import Options, read
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
-from coordnet.restore.linear_demosaicing import malvar
+from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
