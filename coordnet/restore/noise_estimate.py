@@ -9,6 +9,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.restore.demosaiced_noise import demosaiced_noise
 from coordnet.restore.drawn import is_drawn
+from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
@@ -150,8 +151,12 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
 
 
 def colored_model(windows: Windows, found: Found, *, is_compressed: bool) -> NoiseModel | None:
-    """Return the model with the spectra that were found, None where the signal's textures may have made them."""
-    if (demosaiced := demosaiced_noise(windows, found)) is not None:
+    """Return the model with the spectra that were found, None where the signal's textures may have made them.
+
+    Noise after demosaicing is known by its spectrum, that of the bilinear method where others may be textures alone:
+    errors of this method are like its noise, and would raise the level.
+    """
+    if (demosaiced := demosaiced_noise(windows, found, malvar)) is not None:
         return demosaiced
     spectra = found.spectra
     if len(spectra) > 1 and _may_share(windows, found):
@@ -161,9 +166,9 @@ def colored_model(windows: Windows, found: Found, *, is_compressed: bool) -> Noi
         energy = windows.modes[:, -1, middle].abs().square().mean(1) / found.line(windows.means.mean(1))
         low, high = energy.quantile(torch.tensor(QUANTILES).to(energy)).tolist()
         if high > SPREAD[len(spectra) == 1] * low:
-            return None
+            return demosaiced_noise(windows, found, bilinear)
         if len(spectra) > 1 and (last := _of_last(windows, spectra, is_compressed=is_compressed)) is None:
-            return None
+            return demosaiced_noise(windows, found, bilinear)
         spectra = torch.cat([spectra[:-1], last]) if len(spectra) > 1 else spectra
     power = deconvolved(spectra, windows.seen)
     spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)
