@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from coordnet.linalg.conjugate_gradients import ConvergenceWarning, conjugate_gradients, subset
+from coordnet.linalg.conjugate_gradients import SHORT_SYSTEM, ConvergenceWarning, conjugate_gradients, dot, subset
 
 
 class Dense:
@@ -167,3 +167,11 @@ def test_stopping_early_is_said():
     assert [step for step, _ in looks] == [1, 2, 3]
     with pytest.warns(ConvergenceWarning, match="stopped after 3 steps at a relative residual of"):
         solution.warn_unless_converged(1e-12)
+
+
+@pytest.mark.parametrize("n", [5, SHORT_SYSTEM, SHORT_SYSTEM + 1])
+def test_products_of_short_and_long_systems_are_summed(n):
+    k = torch.arange(n, dtype=torch.float64)
+    a, b = torch.stack([k, k + 1]).reshape(2, 1, n), torch.stack([k, -k]).reshape(2, 1, n)
+    squares, sums = (n - 1) * n * (2 * n - 1) // 6, (n - 1) * n // 2
+    assert dot(a, b).tolist() == [[squares], [-squares - sums]]
