@@ -113,6 +113,16 @@ def coarse(monkeypatch):
 
 
 @pytest.fixture
+def blank_figures(request, monkeypatch, coarse):
+    """Write blank figures, unless the test is marked ``figures``: drawing takes most of the time of small commands."""
+    if "figures" not in request.keywords:
+        from matplotlib.figure import Figure
+
+        write = Figure.savefig
+        monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: write(Figure((1, 1)), path))
+
+
+@pytest.fixture
 def generator():
     import torch
 
@@ -134,7 +144,7 @@ def data():
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(monkeypatch, capsys, tmp_path, blank_figures):
     """Run the command line in an empty folder: (exit status, standard output, standard error)."""
     from coordnet.cli import main
 

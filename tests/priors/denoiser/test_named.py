@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 from torch import nn
 
 import coordnet as cn
-from coordnet.cli import main
 from coordnet.cli.specs import parse_prior
 from coordnet.priors.denoiser import ffdnet
 from tests.helpers import synthetic_photograph
@@ -96,16 +95,13 @@ def test_the_network_has_the_weights_of_the_paper_and_removes_noise(generator):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", ["net.safetensors"], indirect=True)
-def test_the_command_takes_it(weights, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    np.save("signal.npy", synthetic_photograph(20, 20).numpy())
+def test_the_command_takes_it(weights, run, tmp_path):
+    np.save(tmp_path / "signal.npy", synthetic_photograph(20, 20).numpy())
+    np.save(tmp_path / "mask.npy", (np.random.default_rng(0).random((20, 20)) < 0.5).astype(np.float32))
+    denoiser = ("--denoiser", f"{WHERE},weights={weights}", "--out", "made", "--force", "--quiet")
     for command in ("inpaint signal.npy --mask mask.npy", "denoise signal.npy", "upscale signal.npy"):
-        np.save("mask.npy", (np.random.default_rng(0).random((20, 20)) < 0.5).astype(np.float32))
-        options = f"coordnet {command} --denoiser {WHERE},weights={weights} --out made --force --quiet"
-        monkeypatch.setattr(sys, "argv", options.split())
-        assert main() == 0, capsys.readouterr().err
-    monkeypatch.setattr(sys, "argv", "coordnet denoise signal.npy --denoiser other --out no --quiet".split())
-    assert main() == 2
-    err = capsys.readouterr().err
+        assert run(*command.split(), *denoiser) == (0, "", "")
+    status, _, err = run("denoise", "signal.npy", "--denoiser", "other", "--out", "no", "--quiet")
+    assert status == 2
     assert err.startswith("coordnet: --denoiser: expected ffdnet or PACKAGE") and len(err.splitlines()) == 1
     assert not (tmp_path / "no").exists()
