@@ -57,7 +57,7 @@ def annotations(request, monkeypatch):
 def seeded():
     """Draw the same numbers in each run of a test, wherever it gives no generator."""
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].default_generator.manual_seed(0)  # seeding all devices formats the stack: 0.8 ms
 
 
 @pytest.fixture(autouse=True)
