@@ -34,6 +34,7 @@ def test_every_public_name_is_rendered(modules, pages):
             assert modules["coordnet"].members[name].docstring, f"{name} has no docstring"
 
 
+@pytest.mark.slow
 def test_sections_of_docstrings_are_rendered_as_sections(pages):
     """Markdown, which pdoc takes where a module has no ``__docformat__``, makes headings of the page of them."""
     for name, page in pages.items():
