@@ -77,8 +77,7 @@ def choose_prior(
 
 def weighed(prior: Prior, samples: Samples) -> Prior:
     """Return the prior of a fit that names one: with those that suit the samples, if it is to be weighed among them."""
-    setting = Setting(samples.geometry, samples.channels, samples.values.device)
-    return prior.among(partial(suited, setting), samples.geometry)
+    return prior.among(partial(choose_prior, samples), samples.geometry)
 
 
 def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "closed-form") -> Family:

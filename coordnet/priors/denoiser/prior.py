@@ -103,7 +103,7 @@ class Denoiser(DenoiserParameters, Prior):
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
         found = others()
         if isinstance(found, Stack) and not _is_mosaic(geometry):
-            return Stack((*found.priors, self))
+            return replace(found, priors=(*found.priors, self))
         return self if found is None else replace(self, pilot=found)
 
     @property

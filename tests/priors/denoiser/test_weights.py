@@ -1,12 +1,14 @@
 """What hidden samples, added noise, halves and other mosaics make of denoisers that suit and of those that do not."""
 
 import functools
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
+from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -160,6 +162,15 @@ def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
     assert torch.equal(weighed.signal[KNOWN], TRUTH[KNOWN])
     fits = weighed.report["fits"]
     assert fits[0]["denoiser"] == "clean" and fits[0]["weight"] > 0.99
+
+
+def test_it_is_weighed_beside_all_that_suit_samples_with_noise(generator):
+    noisy = synthetic_photograph(32, 32)
+    noisy = noisy + 0.1 * torch.randn(noisy.shape, generator=generator)
+    samples = cn.sample(noisy, torch.rand(32, 32, generator=generator) < 0.4)
+    others, prior = choose_prior(samples), weighed(cn.Denoiser(identity), samples)
+    assert prior == replace(others, priors=(*others.priors, cn.Denoiser(identity)))
+    assert prior.nugget > 0.05 and cn.Local(noise=float(f"{prior.nugget:.3g}")) in prior.priors
 
 
 def test_alone_it_starts_at_a_pilot():
