@@ -48,6 +48,7 @@ class DenoiserPlan(Plan):
     """
 
     holds_out = True
+    understates = True  # as the local estimate does, at which it mostly starts
 
     def __init__(
         self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any

@@ -173,6 +173,13 @@ def test_it_is_weighed_beside_all_that_suit_samples_with_noise(generator):
     assert prior.nugget > 0.05 and cn.Local(noise=float(f"{prior.nugget:.3g}")) in prior.priors
 
 
+def test_a_sum_has_to_be_surely_better_than_it_as_than_the_local_estimate():
+    samples = cn.sample(TRUTH, KNOWN.float())
+    encoding = cn.FourierEncoding.like(samples)
+    local, denoiser = (prior.plan(encoding, samples.geometry) for prior in (cn.Local(), cn.Denoiser(identity)))
+    assert local.understates and denoiser.understates
+
+
 def test_alone_it_starts_at_a_pilot():
     samples = cn.sample(TRUTH, KNOWN.float())
     encoding = cn.FourierEncoding.like(samples)
