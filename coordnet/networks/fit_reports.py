@@ -305,9 +305,24 @@ class SeveralReports(FitReport):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchReport(SeveralReports):
-    """The report of signals that were fitted one by one: the worst of their numbers, and the report of each."""
+    """The report of signals, or of channels in units of their own, that were fitted one by one.
+
+    It has the worst of their numbers, and the report of each.
+    """
 
     signals: list[FitReport]
+
+    @classmethod
+    def of(cls, reports: list[FitReport]) -> "BatchReport":
+        """Return the report of signals that were fitted one by one; the prior is theirs if that is one."""
+        priors = {report.prior for report in reports}
+        return cls(
+            method=reports[0].method,
+            prior=priors.pop() if len(priors) == 1 else None,
+            iterations=max(report.iterations or 0 for report in reports),
+            relative_residual=max(report.relative_residual or 0.0 for report in reports),
+            signals=reports,
+        )
 
     @property
     def each(self) -> list[FitReport]:

@@ -97,11 +97,9 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
     if len(each) == 1:
         return each[0]
     reports = [fitted.report for fitted in each]
-    iterations, residual = (max(r.iterations or 0 for r in reports), max(r.relative_residual or 0.0 for r in reports))
-    report = BatchReport(method=reports[0].method, iterations=iterations, relative_residual=residual, signals=reports)
     names = [name for name in each[0].learned if all(name in fitted.learned for fitted in each)]
     learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in names}
-    return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
+    return Fitted(torch.cat([fitted.coefficients for fitted in each]), BatchReport.of(reports), learned)
 
 
 def follows_scales(encoding: Encoding) -> bool:
