@@ -90,7 +90,14 @@ def _score(fit: Reconstruction, read: Stations, asked: bool | None) -> dict[str,
         if asked:
             raise
         return None
-    return {name: None if value != value else value for name, value in asdict(score).items()}
+    found = asdict(score)
+    finite = [[None if x != x else x for x in np.atleast_1d(found[name]).tolist()] for name in ("rmse", "r2")]
+    return found | {name: _by_column(numbers) for name, numbers in zip(("rmse", "r2"), finite, strict=True)}
+
+
+def _by_column(numbers: list[float | None]) -> float | None | list[float | None]:
+    """Return the number of the only column of values, or those of several, which may have different units."""
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _evaluated(
@@ -125,9 +132,9 @@ def _record(path: Path, read: Stations, method: Method, made: Gridded, common: C
         **report.describe(method, fit),
         "device": fit.report.device or str(read.samples.values.device),
         "seed": common.seed,
-        "residual": float(((weights * residual).sum() / weights.sum()).sqrt()),
+        "residual": _by_column(((weights * residual).sum(0) / weights.sum(0)).sqrt().tolist()),
         "extrapolated": float(made.beyond.mean()),
-        "expected_error": None if made.deviation is None else _rms(made.deviation),
+        "expected_error": None if made.deviation is None else _by_column(list(map(_rms, made.deviation.T))),
     }
 
 
@@ -179,16 +186,19 @@ def _write_rows(path: Path, axes: Mapping[str, np.ndarray], variables: Mapping[s
 
 def _shown(made: Gridded, read: Stations, record: report.Record) -> list[GriddedPoints]:
     score, shown = record["score"], []
-    said = "" if score is None else f"error by cross-validation {score['rmse']:.3g}"
+    said = [""] * len(read.names)
+    if score is not None:
+        said = [f"error by cross-validation {rmse:.3g}" for rmse in np.atleast_1d(score["rmse"])]
     places, weights = read.samples.geometry.places.numpy(), read.samples.geometry.full_weights  # type: ignore[attr-defined]
     known = (weights.to(read.samples.values) > 0).expand_as(read.samples.values)
     values = torch.where(known, read.samples.values, torch.nan).cpu().double().numpy()
     for channel, name in enumerate(read.names):
         deviation = None if made.deviation is None else made.deviation[..., channel]
         field = made.field[..., channel]
-        text = said if len(read.names) == 1 else ""
         shown.append(
-            GriddedPoints(places, values[:, channel], made.axes, field, deviation, made.beyond, read.units, name, text)
+            GriddedPoints(
+                places, values[:, channel], made.axes, field, deviation, made.beyond, read.units, name, said[channel]
+            )
         )
     return shown
 
@@ -202,26 +212,35 @@ def _lines(record: report.Record, folder: Path) -> list[str]:
     score, seconds = record["score"], record["seconds"]
     lines = [
         f"{record['points']:,} points of {', '.join(record['values'])} at {axes}{noted}",
-        f"{report.size(record['nodes'])} nodes, prior {record['prior']}{_chosen(record)}, "
-        f"residual {record['residual']:.3g} at the points, fitted in {report.duration(seconds['fit'])}",
+        f"{report.size(record['nodes'])} nodes, prior {record['prior']}, fitted in {report.duration(seconds['fit'])}",
+        *_column_lines(record),
     ]
-    for name, values in (record["report"].get("drift") or {}).items():
-        lines.append(f"drift by {name}: {', '.join(f'{value:.4g}' for value in values)} for each unit of it")
     if score is not None:
-        r2 = "" if score["r2"] is None else f", R² {score['r2']:.4f}"
         blocks = f"{score['folds']} folds of {score['blocks']} blocks of points"
-        spent = report.duration(seconds["score"])
-        lines.append(f"error by cross-validation {score['rmse']:.3g}{r2} ({blocks}, {spent})")
+        lines.append(f"cross-validation by {blocks} ({report.duration(seconds['score'])})")
     share = 100 * record["extrapolated"]
     beyond = f", {share:.3g} % of it extrapolated (hatched in figure.png)" if share else ""
     return [*lines, f"grid of {counts}{beyond}", f"written to {folder}"]
 
 
-def _chosen(record: report.Record) -> str:
+def _column_lines(record: report.Record) -> list[str]:
+    """Return what was found of each column of values."""
+    lines, score, names = [], record["score"] or {}, record["values"]
+    found = record["residual"], score.get("rmse"), score.get("r2"), record["report"].get("signals", record["report"])
+    columns = (part if isinstance(part, list) else [part] * len(names) for part in found)
+    for name, residual, rmse, r2, fitted in zip(names, *columns, strict=True):
+        error = "" if rmse is None else f", error by cross-validation {rmse:.3g}"
+        share = "" if r2 is None else f", R² {r2:.4f}"
+        lines.append(f"{name}: {_chosen(record['prior'], fitted)}residual {residual:.3g} at the points{error}{share}")
+        for drift, (value,) in (fitted.get("drift") or {}).items():
+            lines.append(f"{name}: drift by {drift} {value:.4g} for each unit of it")
+    return lines
+
+
+def _chosen(prior: str, fitted: report.Record) -> str:
     """Return the numbers of plates in words, where hidden points chose them; nothing for other priors."""
-    fitted = record["report"]
-    name, _, given = record["prior"].partition(":")
+    name, _, given = prior.partition(":")
     if name != "plates" or "order" not in fitted or "cutoff=" in given:
         return ""
     cutoff = fitted["cutoff"]
-    return f" of order {fitted['order']}, " + ("interpolating" if cutoff is None else f"cut-off {cutoff:g}")
+    return f"order {fitted['order']}, " + ("interpolating, " if cutoff is None else f"cut-off {cutoff:g}, ")

@@ -4,13 +4,14 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
+from coordnet.fitting.by_channel import fit_by_channel
 from coordnet.fitting.choice import choose_prior, suited
 from coordnet.fitting.uncertainty.recipe import Recipe, deviations
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -111,26 +112,37 @@ def fit_closed_form(
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options.
 
     A Fourier encoding, which needs equally spaced nodes, is fitted to samples at unequal coordinates by blending, as
-    scattered points are.
+    scattered points are. Where the prior learns from samples, channels in units of their own (``sampling.channels``)
+    are fitted one by one.
     """
     if not hasattr(samples, "geometry"):
         raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
+
+    def chosen(part: Samples) -> Prior | None:
+        return choose_prior(part, fourier=not getattr(encoding, "axis_encoders", True)) if prior == "auto" else prior
+
+    assumed = chosen(samples)
+    if assumed is None or not as_prior(assumed).learns:
+        return _fit(encoding, samples, assumed, **options)
+    return fit_by_channel(
+        samples, lambda part: _fit(encoding, part, assumed if part is samples else chosen(part), **options)
+    )
+
+
+def _fit(encoding: Encoding, samples: Samples, prior: Prior | None, **options: Any) -> Reconstruction:
     geometry = samples.geometry
     if not getattr(encoding, "axis_encoders", True):  # Fourier's, whose nodes are equally spaced
         samples = samples.on_even_nodes()
     values = samples.values
-    if prior == "auto" and hasattr(encoding, "axis_encoders"):  # the plan refuses others
-        prior = choose_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options)
     quiet = {**options, "progress": False}
     samples = samples.detached()
     plan_of = partial(plan, encoding, samples.geometry, **quiet)
-    assumed = cast("Prior | None", prior)
-    draw = partial(_deviations, plan_of, assumed, samples.values)
+    draw = partial(_deviations, plan_of, prior, samples.values)
 
     def recipe(report: FitReport) -> Recipe:
-        refit = partial(_refit, encoding, prior=assumed and assumed.settled(report), **quiet)
+        refit = partial(_refit, encoding, prior=prior and prior.settled(report), **quiet)
         return Recipe(samples, refit, draw, progress=options.get("progress", False))
 
     return made.fit(values, coordinates=geometry.coordinates, uncertainty=recipe)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders import Encoder, UnevenSpline
+from coordnet.fitting.by_channel import fit_by_channel
 from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder, default_encoding, weighed
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
@@ -52,6 +53,11 @@ def fit(
     Networks take the simple encoding and are trained for 2,000 epochs, on a processor for as many as fit into about ten
     minutes.
 
+    Channels are fitted together, as colors are, which share what is learned. Those in units of their own are fitted one
+    by one, each as if it were alone, in as many times the processor time, and ``report.signals`` has the report of
+    each: the columns of ``cn.points``, and channels of other samples whose standard deviations differ by more than a
+    factor of ten, unless all values are in [0, 1]. Networks, and priors that learn nothing, take all together.
+
     The result is one model. The command and ``cn.inpaint`` cut lattices of more than 4 million points into tiles, which
     take less memory and leave no model.
 
@@ -65,7 +71,14 @@ def fit(
         raise _checks.wrong("samples", "those of one signal, from cn.sample(signal, pattern)", type(samples).__name__)
     asked: Any = {"encoding": encoding, "head": head, "solver": solver, "prior": prior, "robust": robust}
     method = choose(samples, encoder, **asked, progress=progress)
-    return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
+    options: Any = {"epochs": epochs, "lr": lr, "generator": generator, "progress": progress}
+    if method.prior is None or not method.prior.learns:
+        return method.fit(samples, **options)
+
+    def fitted(part: Samples) -> Reconstruction:
+        return (method if part is samples else choose(part, method.encoder, **asked)).fit(part, **options)
+
+    return fit_by_channel(samples, fitted)
 
 
 def choose(

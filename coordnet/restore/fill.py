@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from coordnet import _checks
+from coordnet.fitting.by_channel import fit_by_channel
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
 from coordnet.networks.reconstruction import Reconstruction
@@ -17,6 +18,7 @@ from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit, is_divided
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import fit_large
+from coordnet.sampling.channels import by_channel
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
@@ -61,7 +63,8 @@ def fill(
     array : xarray.DataArray
         Real numbers; those that are NaN are missing. Coordinates increase or decrease, at equal or unequal distances.
     dim : str or sequence of str, optional
-        The dimensions of the signal, by default those with numbers or times as coordinates. The others hold channels.
+        The dimensions of the signal, by default those with numbers or times as coordinates. The others hold channels;
+        those in units of their own, as variables have them, are filled one by one (see ``cn.fit``).
         A dimension of time, by its coordinates, their units or its name, may be anywhere.
     max_gap : number or duration, optional
         The longest gap that is filled, along time or the only dimension: the distance of the values before and after
@@ -215,7 +218,7 @@ class Gaps:
 
     def fit(self, samples: Samples) -> Reconstruction:
         """Fit samples under the prior that is chosen for them."""
-        return fit(samples, prior=self.chosen(samples), progress=self.progress)
+        return fit_by_channel(samples, lambda part: fit(part, prior=self.chosen(part), progress=self.progress))
 
     def chosen(self, samples: Samples) -> Prior:
         """Return the prior for some samples, which knows the times of frames."""
@@ -256,11 +259,16 @@ def _in_blocks(
 
 
 def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
-    """Return how gaps are filled with what some blocks of the signal teach, and the prior that this takes."""
+    """Return how gaps are filled with what some blocks of the signal teach, and the prior that this takes.
+
+    Blocks of channels in units of their own teach nothing: each block is filled under what it learns itself.
+    """
     samples = [gaps.samples(block) for block in some]
     prior = gaps.chosen(samples[0])
-    fits = [fit(part, prior=prior) for part in samples]
     means = np.nanmean(np.stack(some), axis=tuple(range(some[0].ndim)), dtype=np.float64)
+    if any(len(by_channel(part)) > 1 for part in samples):
+        return replace(gaps, means=means), prior.name
+    fits = [fit(part, prior=prior) for part in samples]
     taught = replace(gaps, prior=prior.taught([(made.report, made.learned) for made in fits]), seed=None, means=means)
     return taught, fits[0].report.used(prior.name)
 

@@ -118,7 +118,8 @@ def points(
 
     The nodes are half the points' mean distance apart and extend beyond them, whatever the result is evaluated at.
     Points are left out where a coordinate or a drift is NaN, or all values are; a channel that is NaN is unknown.
-    Points at the same place are averaged by their σ.
+    Points at the same place are averaged by their σ. Columns of values may have other units and other smoothness: they
+    share the nodes, and each is fitted as if it were alone.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def points(
         The period of an axis by its name or number: {"lon": 360}.
     scales : sequence of float, optional
         The length along each axis, in its units, over which the signal changes as much as along the others. Powers of
-        two are chosen by hidden points if they are not given.
+        two are chosen by hidden points of the first column if they are not given.
     sphere : (longitude, latitude), optional
         The two axes, by their names or numbers, that are longitudes and latitudes in degrees on the whole sphere:
         ("lon", "lat"). Distances are those on the sphere, and nothing is seen at the poles and the date line. A sphere

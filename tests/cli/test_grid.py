@@ -220,5 +220,5 @@ def test_the_chosen_numbers_of_plates_are_said_whatever_the_seed():
     """Both numbers stand in the text of a prior that has them."""
     found = {"order": 3, "cutoff": 1.4}
     texts = ("plates", "plates:seed=1", "plates:order=3,cutoff=1.4", "local")
-    said = [_chosen({"prior": text, "report": found}) for text in texts]
-    assert said == [" of order 3, cut-off 1.4"] * 2 + ["", ""]
+    said = [_chosen(text, found) for text in texts]
+    assert said == ["order 3, cut-off 1.4, "] * 2 + ["", ""]

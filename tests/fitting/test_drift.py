@@ -139,6 +139,6 @@ def test_channels_have_coefficients_of_their_own():
     fit = cn.fit(cn.points(PLACES, values, drift={"elevation": HEIGHTS}), prior=PLATE)
     whole = cn.fit(SAMPLES, prior=PLATE).report.drift["elevation"][0]
     rest = cn.fit(cn.points(PLACES[50:], TRUTH[50:], drift={"elevation": HEIGHTS[50:]}), prior=PLATE)
-    first, second, third = fit.report.drift["elevation"]
+    first, second, third = (part.drift["elevation"][0] for part in fit.report.signals)
     np.testing.assert_allclose([first, second], [whole, 2 * whole], rtol=1e-9)
     assert third == pytest.approx(rest.report.drift["elevation"][0], rel=0.01)

@@ -18,16 +18,16 @@ class Score:
 
     Attributes
     ----------
-    rmse : float
-        The root of the mean squared error, weighted as the points are.
-    r2 : float
+    rmse : float, or list of float
+        The root of the mean squared error, weighted as the points are; one for each of several columns.
+    r2 : float, or list of float
         1 minus the squared errors over the squared differences from the mean; NaN where all values are equal.
     folds, blocks : int
         The number of fits, and of the blocks that were hidden in them.
     """
 
-    rmse: float
-    r2: float
+    rmse: float | list[float]
+    r2: float | list[float]
     folds: int
     blocks: int
 

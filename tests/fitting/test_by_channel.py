@@ -1,0 +1,95 @@
+"""Channels in units of their own are fitted as each is alone; colors share what is learned."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.sampling.channels import by_channel
+
+from ..helpers import synthetic_photograph
+
+RNG = np.random.default_rng(0)
+PLACES = RNG.random((60, 2))
+QUERY = torch.from_numpy(RNG.random((40, 2)))
+SMOOTH = np.sin(5 * PLACES[:, 0]) * np.cos(4 * PLACES[:, 1])
+ROUGH = RNG.normal(size=60)
+GRID = np.stack(np.meshgrid(np.arange(20) / 20, np.arange(20) / 20, indexing="ij"), -1).reshape(-1, 2)
+
+
+PLATE = cn.ThinPlate(2, 3.0)
+
+
+def fit(*columns, prior="auto"):
+    return cn.fit(cn.points(PLACES, np.stack(columns, -1)), prior=prior)
+
+
+def test_columns_of_points_are_what_each_is_alone_whatever_the_units_of_the_others():
+    alone = [fit(column) for column in (SMOOTH, ROUGH)]
+    both = fit(SMOOTH, 1e6 * ROUGH + 3e6)
+    torch.testing.assert_close(both(QUERY)[:, 0], alone[0](QUERY)[:, 0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(both(QUERY)[:, 1], 1e6 * alone[1](QUERY)[:, 0] + 3e6, rtol=1e-7, atol=1e-3)
+    assert [part.order for part in both.report.signals] == [made.report.order for made in alone]
+
+
+def test_deviations_and_scores_are_those_of_the_columns_alone():
+    both, *alone = (fit(*columns, prior=PLATE) for columns in ((SMOOTH, ROUGH), (SMOOTH,), (ROUGH,)))
+    torch.testing.assert_close(both.std(), torch.cat([made.std() for made in alone], -1), rtol=1e-9, atol=1e-12)
+    ends = [torch.cat(end, -1) for end in zip(*(made.interval() for made in alone), strict=True)]
+    torch.testing.assert_close(torch.stack(both.interval()), torch.stack(ends), rtol=1e-9, atol=1e-12)
+    assert both.score(folds=2).rmse == pytest.approx([made.score(folds=2).rmse for made in alone])
+    errors = [10 ** (-made.expected_psnr() / 10) for made in alone]
+    assert 10 ** (-both.expected_psnr() / 10) == pytest.approx(np.mean(errors))
+
+
+def test_columns_are_saved_and_evaluated_on_grids_together(tmp_path):
+    both, alone = fit(SMOOTH, ROUGH, prior=PLATE), fit(ROUGH, prior=PLATE)
+    np.testing.assert_allclose(both.grid(spacing=0.2)[..., 1], alone.grid(spacing=0.2), rtol=0, atol=1e-12)
+    both.save(tmp_path / "both.safetensors")
+    again = cn.Reconstruction.load(tmp_path / "both.safetensors")
+    assert torch.equal(again(QUERY), both(QUERY)) and again.report == both.report
+
+
+def test_gradients_reach_the_column_that_a_value_is_of():
+    samples = cn.points(PLACES, np.stack([SMOOTH, ROUGH], -1))
+    values = samples.values.clone().requires_grad_()
+    made = cn.fit(cn.Samples(samples.geometry, values), prior=PLATE)
+    (gradient,) = torch.autograd.grad(made(QUERY)[:, 0].sum(), values)
+    assert bool(gradient[:, 0].any()) and not bool(gradient[:, 1].any())
+
+
+def test_a_column_with_gaps_and_a_drift_is_as_on_the_points_that_know_it():
+    drift = {"height": RNG.random(60)}
+    gappy = np.where(np.arange(60) % 8 == 0, np.nan, ROUGH)
+    both = cn.fit(cn.points(PLACES, np.stack([SMOOTH, gappy], -1), drift=drift), prior=PLATE)
+    samples = cn.points(PLACES, SMOOTH, drift=drift)
+    known = cn.Samples(
+        samples.geometry.reweighted(torch.from_numpy(np.isfinite(gappy))[:, None].double()),
+        torch.from_numpy(np.nan_to_num(gappy))[:, None],
+    )
+    expected = [cn.fit(part, prior=PLATE) for part in (samples, known)]
+    at = {"height": RNG.random(40)}
+    found = torch.cat([made(QUERY, drift=at) for made in expected], -1)
+    torch.testing.assert_close(both(QUERY, drift=at), found, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("pattern", ["random:0.4", "every:2"])
+def test_channels_of_a_lattice_in_other_units_are_what_each_is_alone(pattern):
+    smooth = np.sin(5 * GRID[:, 0]) * np.cos(4 * GRID[:, 1])
+    rough = 1e4 * np.sign(np.sin(9 * GRID[:, 0] + 5 * GRID[:, 1]))
+    signal = torch.from_numpy(np.stack([smooth, rough], -1).reshape(20, 20, 2))
+
+    def made(part):
+        samples = cn.sample(part, pattern, dimensions=2, generator=torch.Generator().manual_seed(0))
+        return cn.fit(samples).render(alignment="sample")
+
+    found = torch.cat([made(part) for part in signal.split(1, -1)], -1)
+    torch.testing.assert_close(made(signal), found, rtol=0, atol=1e-12)
+
+
+def test_colors_stay_together():
+    picture = cn.sample(synthetic_photograph(24, 24), "random:0.3", generator=torch.Generator().manual_seed(0))
+    assert by_channel(picture) == [picture]
+    dark = cn.Samples(picture.geometry, picture.values * torch.tensor([1.0, 1e-3, 0.0]))
+    assert by_channel(dark) == [dark]
+    assert len(by_channel(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 3
