@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 RIDGE = 0.02  # pull of the weights to the best candidate, relative to its mean squared error
 FEW_HIDDEN = 10.0  # hidden samples at which that pull is as strong as the errors themselves
+HOPELESS = 1e12  # mean square, relative to the least one, above which the ridge is lost in rounding
 Errors = Float[np.ndarray, " hidden"]
 
 
@@ -22,7 +23,7 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndar
     ----------
     gram : (n, n)
         The mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a weight
-        is tried, so that n is to be small.
+        is tried, so that n is to be small. Those of more than ``HOPELESS`` times the least mean square have none.
     count : int
         The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square.
     """
@@ -38,8 +39,9 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndar
         return float(w @ matrix @ w - 2 * right @ w)
 
     found, least = target, objective(target)
-    for size in range(1, n + 1):
-        for some in map(list, itertools.combinations(range(n), size)):
+    near = np.flatnonzero(gram.diagonal() <= HOPELESS * scale)
+    for size in range(1, len(near) + 1):
+        for some in map(list, itertools.combinations(near, size)):
             free, ones = np.linalg.solve(matrix[np.ix_(some, some)], np.stack([right[some], np.ones(size)], 1)).T
             w = np.zeros(n)
             w[some] = free + (1 - free.sum()) / ones.sum() * ones
