@@ -360,11 +360,11 @@ def test_hidden_errors_of_all_candidates_are_reported_and_the_model_is_kept(tmp_
     assert torch.equal(on_grid(read), on_grid(fit)) and read.report == report
 
 
-def test_few_samples_leave_the_first_candidate():
+def test_few_samples_leave_the_plates_that_find_their_numbers():
     known = torch.zeros(12, 12)
     known[::5, ::5] = 1
     fit = cn.fit(cn.sample(waves(12, 12), known))
-    assert not fit.report.candidates and fit.report.used("auto") == "adaptive"
+    assert not fit.report.candidates and fit.report.used("auto") == "plates"
 
 
 def test_draws_are_those_of_the_adaptive_candidate():

@@ -32,7 +32,7 @@ from coordnet.priors.plates.search import (
 )
 from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.forward import MIN_LEFT, ForwardModel
 from coordnet.sampling.points import NODES
 from coordnet.sampling.sphere import spread
 
@@ -45,6 +45,10 @@ CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points 
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
+FEWEST_SINGLE = 5  # samples from which on each is hidden alone
+FEWEST_LEFT = MIN_LEFT + 2  # samples from which on parts of them are hidden instead
+ROUGH = ByAxes({1: 1, 2: 1.5, 3: 2})  # order of the plates that such samples may have instead of ``LOWEST``
+MUCH_BETTER = 0.5  # squared error of these at single hidden samples, relative to that of ``LOWEST``, at most
 LOWEST = 2  # the first order that is tried
 # Those that are tried with cut-offs for points between nodes; of 3,000 noisy points of four functions 3.5 is the best.
 POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6)
@@ -103,9 +107,18 @@ class FieldErrors:
         mask = ForwardModel.mask(known)
         drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds if self.prior.hold_out else 0))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
-        if self.field.on_nodes:
+        if self.hides_singly:
+            flat = list(np.eye(count, dtype=bool))
+        elif self.field.on_nodes:
             return [hidden[self.field.nodes] for hidden in flat]
         return [hidden for hidden in (one & self.field.inner for one in flat) if hidden.any()]
+
+    @property
+    def hides_singly(self) -> bool:
+        """Whether each of few samples is hidden alone, as too few would be left of a part of them."""
+        count, dims = len(self.field.values), self.field.dims
+        is_small = self.field.latitude is None and math.prod(self.field.lattice) <= CHOOSING[dims]
+        return bool(self.prior.hold_out) and is_small and FEWEST_SINGLE <= count < FEWEST_LEFT
 
     @property
     def cells(self) -> np.ndarray | None:
@@ -219,13 +232,18 @@ def deciding_parts(field: Field) -> list[Field]:
 def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
 
-    Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
+    Few samples, each of which is hidden alone, decide between plates of order ``LOWEST`` and rough ones. Of more,
+    orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones.
     """
     errors = _errors_of(field, prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
+    if errors.hides_singly:
+        rough = prior.order or ROUGH[field.dims]
+        is_rough = errors.of_plate(rough, cutoff) < MUCH_BETTER * errors.of_plate(order, cutoff)
+        return replace(prior, order=rough if is_rough else order, cutoff=cutoff), errors
     is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.dims > 2 or not field.laid)
     whole = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
     orders: Sequence[int | float] = whole if prior.order is None else [prior.order]

@@ -103,6 +103,8 @@ def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]
     SingularPlate
         If rounding keeps the spline from the samples.
     """
+    if len(field.values) == 1:
+        return (f := np.repeat(field.values, math.prod(field.lattice), 0)), PlateSolution(f, "natural spline", 0, 0.0)
     spline, at = spline_through(field, order)
     x = field.nodes[at].astype(np.float64)
     nodes = np.arange(math.prod(field.lattice), dtype=np.float64)

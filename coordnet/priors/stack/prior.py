@@ -33,7 +33,8 @@ class Stack(Prior):
     ----------
     priors : tuple of Prior
         The candidates, in the order in which they are tried: cheap ones first. The first one draws the hidden samples,
-        if it hides some itself, and is what remains where too few samples are left to hide some.
+        if it hides some itself. Where too few samples are left to hide some, the first one that ``searches`` remains,
+        which finds its numbers by few samples, too, or the first.
     weights : tuple of float
         Their weights, if these are known from other blocks of the signal; hidden samples give them if empty.
     nugget : float

@@ -36,6 +36,7 @@ NEAR = 0.25  # squared error by which a candidate is worse than the best one at 
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
 FEWEST_CLUSTERS = 2.0  # effective number of clusters of hidden entries, by fewer of which no gain is likely
 CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
+EXACT = 1e-24  # squared hidden error that is rounding, relative to the mean square of the values
 WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 Hidden = HeldOut | HiddenPoints
@@ -55,6 +56,9 @@ class Trial:
         The mean squared error of every candidate, where it was compared last.
     """
 
+    _remaining = 0  # the candidate that is taken where nothing was hidden
+    _exact: Sequence[int] = ()  # the candidates that miss hidden samples by rounding alone, the last of which is taken
+
     def __init__(
         self,
         candidates: Sequence[Prior],
@@ -73,12 +77,15 @@ class Trial:
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
         self._is_small = math.prod(samples.grid) <= WHOLE[len(samples.grid)]
         held = self._own(0) or _draw(samples)
+        if held is None:
+            self._remaining = next((k for k, prior in enumerate(candidates) if prior.searches), 0)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
         if held is not None:
             with stage("comparing priors", shown=progress):
                 self._race(held, samples)
                 self._refine(held, samples)
+            self._exact = self._meeting(EXACT * float(values.square().mean()))
 
     @property
     def fits(self) -> dict[int, Fitted]:
@@ -86,18 +93,22 @@ class Trial:
         return {k: self._judged[prior][0] for k, prior in enumerate(self.candidates) if prior in self._judged}
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
-        """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
+        """Return the weight of every candidate: that of one is 1 where nothing was hidden (see ``Stack``).
 
         So is that of a fit that hides samples itself, or of the first where gaps are hidden, unless the sum is likely
         better, or surely where the fit understates itself in windows or gaps; and that of the best one elsewhere,
         unless the sum is worth its time. Of candidates that are the same, as a local prior without weights is its
         pilot, the first has the weight.
         """
-        if not self.errors:
-            return np.eye(len(self.candidates))[0]
+        if not self.errors or self._exact:
+            return np.eye(len(self.candidates))[self._exact[-1] if self._exact else self._remaining]
         best, weights = self._reference, self._stacked()
         gain = self._gain(weights)
         return weights if gain.mean() > self._least(gain) else np.eye(len(weights))[best]
+
+    def _meeting(self, least: float) -> list[int]:
+        """Return the candidates of so small an error that have no numbers to find, plates of the highest order last."""
+        return [k for k, e in self.errors.items() if _mean_square(e) <= least and not self.candidates[k].searches]
 
     def _stacked(self) -> Float[np.ndarray, " candidates"]:
         distinct, weights = self._distinct, np.zeros(len(self.candidates))

@@ -1,0 +1,47 @@
+"""Few samples are fitted by plain plates, or by linear interpolation where single hidden samples ask for it."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.priors.stack.stacked_weights import stacked_weights
+
+
+def filled(signal, known):
+    """Return the fit of some values of an array, on all of it."""
+    samples = cn.sample(torch.from_numpy(signal)[..., None], torch.from_numpy(known), dimensions=signal.ndim)
+    return cn.fit(samples).render(alignment="sample").numpy()[..., 0]
+
+
+def some(shape, count):
+    known = np.zeros(shape)
+    known.flat[np.random.default_rng(count).permutation(known.size)[:count]] = 1.0
+    return known
+
+
+@pytest.mark.parametrize("count", [2, 5, 17, 25])
+def test_a_ramp_of_few_samples_is_a_ramp(count):
+    ramp = np.linspace(-1, 1, 60)
+    np.testing.assert_allclose(filled(ramp, some(60, count)), ramp, atol=1e-10)
+
+
+def test_a_plane_of_few_samples_is_a_plane():
+    plane = np.add.outer(np.linspace(-1, 1, 20), np.linspace(0, 3, 20))
+    np.testing.assert_allclose(filled(plane, some((20, 20), 8)), plane, atol=1e-9)
+
+
+def test_one_sample_is_a_constant():
+    np.testing.assert_array_equal(filled(np.arange(9.0), some(9, 1)), np.full(9, some(9, 1) @ np.arange(9.0)))
+
+
+def test_a_step_of_few_samples_has_no_swings():
+    """Single hidden samples say that a natural cubic spline misses a step by more than lines between samples do."""
+    at = np.array([2, 9, 11, 20, 23, 30, 31, 40, 44, 52, 57])
+    step, known = (np.arange(60) > 30.0).astype(float), np.isin(np.arange(60), at).astype(float)
+    np.testing.assert_allclose(filled(step, known), np.interp(np.arange(60), at, step[at]), atol=1e-12)
+
+
+def test_hidden_samples_that_one_candidate_meets_to_rounding_give_it_all_weight():
+    errors = np.array([1e-17 * np.ones(8), np.arange(8.0), np.arange(8.0) + 1e-9]).T
+    np.testing.assert_array_equal(stacked_weights(errors.T @ errors / 8, 8), [1, 0, 0])
