@@ -12,6 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.fitting.uncertainty.borders import strips_like_borders
 from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
@@ -70,7 +71,7 @@ class Folded:
     deviation: Float[np.ndarray, " nodes"]
     single: HiddenErrors
     pair: HiddenErrors  # the first two folds in ``single``
-    together: HiddenErrors  # the same samples, from one fit that saw neither fold
+    together: HiddenErrors  # the same samples, from one fit that saw neither fold; none for folds ``in_shape``
     in_shape: bool = False
     alike: float = 1.0
 
@@ -99,22 +100,26 @@ class SampleTable:
             raise _checks.wrong("samples", f"at least {FEWEST_SAMPLES} of each channel for five folds", fewest)
 
     def folded(self, refit: Refit, *, progress: bool = False) -> Folded:
-        """Fit without each fold, and without the first two, and return the errors at what was hidden."""
+        """Fit without each fold, and return the errors at what was hidden.
+
+        How errors depend on the number of samples is told by one more fit without the first two folds; it does not
+        matter for folds in the shape of what is unknown.
+        """
         folds = self.folds()
-        hidden = [*folds, folds[0] | folds[1]]
+        hidden = folds if self.is_in_shape else [*folds, folds[0] | folds[1]]
         bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
         fits = [refit(self._without(part)) for part in bar]
         expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
-        *errors, both = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
-        distance, deviation = (np.mean(found[:-1], axis=0) for found in (apart, expected))
+        errors = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
+        distance, deviation = (np.mean(found[:FOLDS], axis=0) for found in (apart, expected))
         distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
-        parts = _joined(errors), _joined(errors[:2]), both
+        parts = _joined(errors[:FOLDS]), _joined(errors[:2]), errors[-1]
         return Folded(distance, deviation, *parts, self.is_in_shape, self._alike(folds, parts[0]))
 
     @cached_property
     def is_in_shape(self) -> bool:
         """Whether folds have the shape of what is unknown."""
-        return self._cells is not None or self._hides_gaps
+        return self._cells is not None or self._hides_gaps or bool(self._strips)
 
     @property
     def _hides_gaps(self) -> bool:
@@ -124,7 +129,8 @@ class SampleTable:
         """Return what each fold hides: a fifth of the samples, drawn at random, or in the shape of what is unknown.
 
         Holes, scratches, text and clouds are far from samples as random ones are not; their shape is moved to known
-        places (see ``ForwardModel.hide``). Of points a tenth of the blocks, hardly any next to another, and a tenth of
+        places (see ``ForwardModel.hide``). Where a random mask lacks a border, too, strips that are like it are hidden
+        beside the random fifths, in turn. Of points a tenth of the blocks, hardly any next to another, and a tenth of
         all points are hidden, so that errors near to points and far from them are met.
         """
         if self._cells is not None:
@@ -132,7 +138,20 @@ class SampleTable:
             part = apart(cells, sizes, 2 * FOLDS)[block.ravel()]
             drawn = np.random.default_rng(SEED).permutation(len(part)) % (2 * FOLDS)
             return [((part == k) | (drawn == k))[:, None] & self.known for k in range(FOLDS)]
-        return self._in_shape() if self._hides_gaps else self._at_random()
+        if self._hides_gaps:
+            return self._in_shape()
+        strips = self._strips or [np.zeros_like(self.known)]
+        return [fold | strips[k % len(strips)] for k, fold in enumerate(self._at_random())]
+
+    @cached_property
+    def _strips(self) -> list[Bool[np.ndarray, "n channels"]]:
+        """The samples that stand for borders without any beside a random mask; see ``strips_like_borders``."""
+        if self.samples.geometry.gaps is None or self._hides_gaps:
+            return []
+        known = self.known.reshape(*self.samples.grid, -1)
+        return [
+            strip[..., None].reshape(-1, 1) & self.known for strip in strips_like_borders(np.asarray(known.any(-1)))
+        ]
 
     @cached_property
     def _cells(self) -> Int[np.ndarray, "n d"] | None:
