@@ -103,7 +103,7 @@ def _white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress:
     rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
     if sigma > 0 and estimate > rounding and not 1 / UNLIKE <= estimate / sigma <= UNLIKE:
         text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
-        warnings.warn(text, _checks.CoordnetWarning, stacklevel=4)
+        warnings.warn(text, _checks.CoordnetWarning, stacklevel=5)  # the caller of ``denoise`` and its decorator
     return sigma
 
 
