@@ -69,7 +69,10 @@ def regrid(
         return empty.copy(data=da.from_delayed(whole, empty.shape, empty.dtype))
     signal = labeled.signal()
     values, numbers, _ = wrapped(labeled, signal, period)
-    made = fit(RectilinearLattice(*numbers).sample(torch.from_numpy(values)), prior=prior)
+    lattice = RectilinearLattice(*numbers)
+    for j, (name, x) in enumerate(zip(labeled.axes, onto, strict=True)):
+        lattice.inside(j, x, f"along {name}")
+    made = fit(lattice.sample(torch.from_numpy(values)), prior=prior)
     result = made.at(*onto).detach().numpy()
     if labeled.has_time and new:
         known = (~np.isnan(signal)).any(0)

@@ -114,7 +114,7 @@ class RectilinearLattice(Geometry):
         """
         if len(coordinates) != len(self.grid):
             raise _checks.wrong("coordinates", f"{len(self.grid)} arrays, one for each axis", len(coordinates))
-        return tuple(self._inside(j, _increasing(c, j)) for j, c in enumerate(coordinates))
+        return tuple(self.inside(j, c, f"on axis {j}") for j, c in enumerate(coordinates))
 
     def render_axes(
         self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
@@ -163,15 +163,19 @@ class RectilinearLattice(Geometry):
         n, own = self.grid[j], self.coordinates[j].to(x.device)
         return (x - own[0]) / (own[-1] - own[0] if n > 1 else 1.0) * (max(n - 1, 1) / n)
 
-    def _inside(self, j: int, coordinates: Float[Tensor, " n"]) -> Axis:
-        """Return the axis of coordinates that are within half a mean distance of axis j."""
+    def inside(self, j: int, given: Coordinates, where: str) -> Axis:
+        """Return the axis of coordinates that are within half a mean distance of axis j; ``where`` names it in errors.
+
+        A ``ValueError`` is raised for others.
+        """
+        coordinates = _increasing(given, j)
         if torch.equal(coordinates, self.coordinates[j]):
             return self.axes[j]
         unit, half = self._unit(j, coordinates), 0.5 / self.grid[j]
         if float(unit[0]) < -half or float(unit[-1]) > 1 - half:
             low, high = self.coordinates[j][0], self.coordinates[j][-1]
             found = coordinates[0] if float(unit[0]) < -half else coordinates[-1]
-            expected = f"numbers within half a spacing of [{low:.6g}, {high:.6g}] on axis {j}"
+            expected = f"numbers within half a spacing of [{low:.6g}, {high:.6g}] {where}"
             raise _checks.wrong("coordinates", expected, f"{found:.6g}")
         return self._axis(j, coordinates)
 

@@ -92,3 +92,8 @@ def test_wrong_arrays_are_refused(call, said, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
     with pytest.raises(ValueError, match=said):
         call(temperature())
+
+
+def test_a_coordinate_beyond_the_array_is_refused_by_the_name_of_its_dimension():
+    with pytest.raises(ValueError, match=r"within half a spacing of .* along lon, received 900"):
+        cn.regrid(temperature(), {"lon": [50.0, 900.0]})
