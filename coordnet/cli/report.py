@@ -180,8 +180,13 @@ def size(shape: list[int] | tuple[int, ...]) -> str:
     return "×".join(str(n) for n in shape)
 
 
+MOST_DECIBELS = 1000.0  # PSNR above which errors are nothing but rounding; without an error it would be infinite
+
+
 def decibels(value: float | None) -> str:
     """A score for the screen."""
+    if value is not None and value > MOST_DECIBELS:
+        return f"above {MOST_DECIBELS:g} dB"
     return "–" if value is None else f"{value:.2f} dB"
 
 

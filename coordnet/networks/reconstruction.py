@@ -278,7 +278,10 @@ class Reconstruction(Gridded, nn.Module):
         return nodes if points is None else self._between_nodes(nodes, points)
 
     def expected_psnr(self, data_range: float = 1.0) -> float:
-        """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``."""
+        """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``.
+
+        It is about 3000 where no error is to be expected, as of a constant signal.
+        """
         return self._sure().expected_psnr(self, _checks.positive("data_range", data_range))
 
     def score(self, blocks: float | Sequence[float] | None = None, *, folds: int = 5) -> Any:
