@@ -17,8 +17,6 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.channels import by_channel
 from coordnet.sampling.samples import Samples
 
-SHARED = "drift_means"  # what a fit learns that is the same for all channels
-
 
 def fit_by_channel(samples: Samples, fit: Callable[[Samples], Reconstruction]) -> Reconstruction:
     """Return the fit of samples, or where channels have units of their own (``by_channel``), of each on its own.
@@ -54,7 +52,7 @@ def _learned(fits: Sequence[Reconstruction]) -> dict[str, Tensor]:
         return found
     own = {name: part for name, part in found.items() if not name.startswith("drift")}
     drift = torch.cat([made.learned["drift"] for made in fits], -1)
-    return own | {"drift": drift, SHARED: fits[0].learned[SHARED]}
+    return own | {"drift": drift, "drift_means": fits[0].learned["drift_means"]}
 
 
 class UncertaintyByChannel:

@@ -12,8 +12,8 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.borders import strips_like_borders
 from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
+from coordnet.fitting.uncertainty.strips import strips_like_borders
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
