@@ -7,14 +7,14 @@ from torch import Tensor
 
 from coordnet.sampling.samples import Samples
 
-LARGEST_RATIO = 10.0  # ratio of the standard deviations of two channels up to which they may have one unit
+MOST_UNLIKE = 10.0  # ratio of the standard deviations of two channels up to which they may have one unit
 
 
 def by_channel(samples: Samples) -> list[Samples]:
     """Return the samples of each channel if the channels have units of their own, else all samples as they are.
 
     Columns of points (``cn.points``) have units of their own, and so have other channels whose standard deviations
-    differ by more than ``LARGEST_RATIO``, unless all values are in [0, 1], as those of pictures are. Channels that are
+    differ by more than ``MOST_UNLIKE``, unless all values are in [0, 1], as those of pictures are. Channels that are
     constant, or of which nothing is known, do not tell.
     """
     if samples.channels == 1:
@@ -27,7 +27,7 @@ def by_channel(samples: Samples) -> list[Samples]:
         return parts
     deviations = [d for values in known if (d := float(values.std(correction=0))) > 0]
     is_picture = all(0 <= float(values.min()) and float(values.max()) <= 1 for values in known)
-    is_alike = not deviations or max(deviations) <= LARGEST_RATIO * min(deviations)
+    is_alike = not deviations or max(deviations) <= MOST_UNLIKE * min(deviations)
     return [samples] if is_alike or is_picture else parts
 
 

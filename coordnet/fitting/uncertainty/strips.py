@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool
 
-WIDTH = 4.0  # width of an unknown border in mean distances of samples, from which on it is no chance of a random mask
+NO_CHANCE = 4.0  # width in mean distances of samples from which on an unknown border is no chance of a random mask
 
 Mask = Bool[np.ndarray, "*grid"]
 
@@ -21,7 +21,7 @@ def strips_like_borders(known: Mask) -> list[Mask]:
             return []
         first, end, length = int(along[0]), int(along[-1]) + 1, known.shape[axis]
         inside = known.size * (end - first) / length
-        usual = WIDTH * (inside / known.sum()) ** (1 / known.ndim)
+        usual = NO_CHANCE * (inside / known.sum()) ** (1 / known.ndim)
         depths = [depth if depth > usual else 0 for depth in (first, length - end)]
         width = min(max(depths), (end - first) // 2)
         if width:
