@@ -177,7 +177,7 @@ def _least_usual(share: float) -> float:
     return TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - NATURAL_MARGIN
 
 
-def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid channels"]) -> bool:
+def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid #channels"]) -> bool:
     """Return whether a mask seems to call the picture unknown, and its damage known.
 
     Less than half is then known, in areas or strokes and not in single points; the unknown values are a picture: they
