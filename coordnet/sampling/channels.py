@@ -1,8 +1,7 @@
 """Channels in one unit, such as colors, and those in units of their own, such as columns of a table."""
 
-from dataclasses import replace
-
-from jaxtyping import Bool
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.sampling.samples import Samples
@@ -19,25 +18,29 @@ def by_channel(samples: Samples) -> list[Samples]:
     """
     if samples.channels == 1:
         return [samples]
-    parts = [_channel(samples, k) for k in range(samples.channels)]
-    known = [part.values.detach()[_known(part)].double() for part in parts]
-    if not all(map(len, known)):
+    each = _known_values(samples)
+    if not all(map(len, each)):
         return [samples]
     if samples.geometry.is_laid:
-        return parts
-    deviations = [d for values in known if (d := float(values.std(correction=0))) > 0]
-    is_picture = all(0 <= float(values.min()) and float(values.max()) <= 1 for values in known)
+        return [_channel(samples, k) for k in range(samples.channels)]
+    found = torch.stack([torch.stack([part.std(correction=0), *part.aminmax()]) for part in each]).tolist()
+    deviations = [deviation for deviation, *_ in found if deviation > 0]
+    is_picture = all(0 <= low and high <= 1 for _, low, high in found)
     is_alike = not deviations or max(deviations) <= MOST_UNLIKE * min(deviations)
-    return [samples] if is_alike or is_picture else parts
+    return [samples] if is_alike or is_picture else [_channel(samples, k) for k in range(samples.channels)]
 
 
 def _channel(samples: Samples, k: int) -> Samples:
     weights, values = samples.weights, samples.values[..., k : k + 1].contiguous()
     if weights is None or weights.shape[-1] == 1:
-        return replace(samples, values=values)
+        return Samples(samples.geometry, values)
     return Samples(samples.geometry.reweighted(weights[..., k : k + 1]), values)
 
 
-def _known(part: Samples) -> Bool[Tensor, "*samples 1"]:
-    weights = part.geometry.full_weights.to(part.values.device)
-    return (weights > 0).expand_as(part.values)
+def _known_values(samples: Samples) -> list[Float[Tensor, " _"]]:
+    """Return the values of each channel that are known."""
+    values = samples.values.detach()
+    if samples.weights is None:
+        return list(values.flatten(0, -2).unbind(-1))
+    known = (samples.weights > 0).to(values.device).expand_as(values)
+    return [values[..., k][known[..., k]] for k in range(samples.channels)]

@@ -307,7 +307,7 @@ class Samples:
 
     def detached(self) -> "Samples":
         """Return the samples without gradients to their values."""
-        return self if not self.values.requires_grad else replace(self, values=self.values.detach())
+        return self if not self.values.requires_grad else Samples(self.geometry, self.values.detach())
 
     def mean(self) -> Float[Tensor, " channels"]:
         """Return the constant nearest to every channel: the (weighted) mean, for samples of the signal itself."""

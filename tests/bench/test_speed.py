@@ -139,6 +139,7 @@ def test_every_target_is_a_row_that_is_measured():
         assert target.method.split(",")[0].split(" prior")[0] in source, target.method
 
 
+@pytest.mark.figures
 def test_the_table_comes_from_the_records_alone(run, small, tmp_path):
     record = list(read(small).values())[-1]
     record["cell"]["task"] = speed.SMALL

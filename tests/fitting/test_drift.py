@@ -10,7 +10,7 @@ import xarray as xr
 
 import coordnet as cn
 from coordnet.priors.plates import plate as plates
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, plate_blend
 from coordnet.priors.plates.plate import energy_weight, plate
 from coordnet.sampling.sphere import vectors
 
@@ -39,7 +39,7 @@ def test_a_drift_has_the_dense_partial_spline_as_twin(order, cutoff):
     values = np.sin(5 * places[:, :1]) + columns @ [[0.3], [-2.0]] + 0.1 * RNG.normal(size=(60, 1))
     samples = cn.points(places, values, RNG.uniform(0.5, 1, 60), drift=columns)
     fit = cn.fit(samples, prior=cn.ThinPlate(order=order, cutoff=cutoff))
-    field = Field.of(samples.geometry, samples.values.T)
+    field = Field.of(samples.geometry.blended(plate_blend(samples.geometry)), samples.values.T)
     a = np.hstack([field.operator.toarray(), columns]) * np.sqrt(field.weights)[:, None]
     size = a.shape[1] - 2
     normal, right = a.T @ a, a.T @ (np.sqrt(field.weights)[:, None] * values)
@@ -73,7 +73,7 @@ def test_hidden_points_choose_with_the_drift_and_predict_with_it():
     fit = cn.fit(SAMPLES)
     assert fit.report.drift["elevation"] == pytest.approx([-0.0065], rel=1e-3)
     expected = 10 + 3 * np.sin(3 * QUERY[:, 0]) - 0.0065 * elevation(*QUERY.T)
-    np.testing.assert_allclose(fit(torch.from_numpy(QUERY), drift=elevation(*QUERY.T))[:, 0], expected, atol=2e-3)
+    np.testing.assert_allclose(fit(torch.from_numpy(QUERY), drift=elevation(*QUERY.T))[:, 0], expected, atol=3e-3)
     assert fit.score().rmse < 0.1
 
 

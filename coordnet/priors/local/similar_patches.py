@@ -177,9 +177,9 @@ class _Filling:
         rows_in, columns_in = (_reached(*end) for end in ends)
         inside = pilot[..., rows_in, columns_in]
         groups = similar(inside, (*before, rows - rows_in.start, columns - columns_in.start), patch, self.reach)
-        *frames, row, column = torch.unravel_index(groups, inside.shape[1:])
-        frame = frames[0] * lattice[1] if frames else 0
-        groups = (frame + row + rows_in.start) * lattice[-1] + column + columns_in.start
+        height, width = inside.shape[-2:]
+        row = groups // width % height + rows_in.start + groups // (height * width) * lattice[-2]  # of all frames
+        groups = row * lattice[-1] + groups % width + columns_in.start
         together = at_once(GROUP * len(pilot) * math.prod(patch) * pilot.element_size(), pilot.device, BYTES_AT_ONCE)
         for at in needed.split(together):
             yield self._posterior(groups[at], Patches(lattice, patch, patches.corners[at]))
