@@ -75,4 +75,5 @@ def _chosen(made: Restored, sigma: float | None, noise: str, prior: Any) -> str:
     chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
     lost = found["noise"]["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
-    return chosen + " (--prior adaptive is faster)" * (found["prior"] == "local" and prior == "auto")
+    is_faster = found["prior"] == "local" and prior == "auto" and made.signal.ndim < 4  # not on clips and volumes
+    return chosen + " (--prior adaptive is faster)" * is_faster
