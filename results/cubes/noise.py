@@ -19,7 +19,7 @@ from coordnet.bench.package_fields import FIELDS
 
 LEVELS = 0.05, 0.1
 STRENGTHS = 0.4, 0.6, 0.8, 1.0  # of non-local means, relative to the noise
-NAMES = "climate", "atmosphere", "ionosphere", "anatomy", "brain"  # fields of three axes that packages ship
+NAMES = "climate", "atmosphere", "ionosphere", "anatomy"  # fields of three axes that packages ship
 
 
 def signals(data):
