@@ -22,7 +22,7 @@ NOISE_BOUNDS = (1e-6, 1e6)  # noise that float32 tells from none, and from more,
 PILOT = 8e-6  # one channel of the adaptive prior before it
 CLASSES = 14e-6  # choice of classes
 SOLVED = 2e-9  # product in the solves of a patch
-SIMILAR = 4e-6  # one channel of the groups of similar patches, in pictures and clips
+SIMILAR = 4e-6  # one channel of the groups of similar patches, in pictures: of clips the other numbers tell enough
 ON_LATTICE = 1e-5  # strided lattice, all of whose patches share a factorization
 WITHIN_CELLS = 3e-6  # means over cells, times the pixels along a side of a cell
 DENOISED = 1.5e-5  # sample from which the local prior removes noise
@@ -80,7 +80,7 @@ def local_seconds(
         patch = prior.patch_on(geometry.grid)
         products = _squared_counts(weights, patch) * math.prod(patch)
         work = PILOT * channels + CLASSES + SOLVED * products / prior.stride ** len(patch)
-        work += SIMILAR * channels * (len(patch) in (2, 3))
+        work += SIMILAR * channels * (len(patch) == 2)
     return points * work / (1 if torch.device(device).type == "cpu" else GPU)
 
 
