@@ -42,7 +42,7 @@ def _in_memory(
     made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
     found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
     tiles = made.report.get("tiles")  # none where the picture was fitted as a whole
-    chosen = _chosen(made, sigma, noise, prior) + (f" in {report.size(tiles)} tiles" if tiles else "")
+    chosen = _chosen(made, len(media.grid), sigma, noise, prior) + (f" in {report.size(tiles)} tiles" if tiles else "")
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
     expected = made.expected_psnr
     sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
@@ -61,19 +61,27 @@ def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, pr
         return denoised(signal, sigma, noise=noise, prior=prior, memory=memory, **options)
 
     made, rows = computed(fit, source, place, common)
-    chosen = _chosen(made, sigma, noise, prior) + f" in {report.size(made.report['blocks'])} blocks"
+    blocks = made.report["blocks"]
+    chosen = _chosen(made, len(blocks), sigma, noise, prior) + f" in {report.size(blocks)} blocks"
     names = ("sigma", "noise", "prior", "expected_psnr")
     found = {name: made.report[name] for name in names} | {"report": made.report, "seed": common.seed}
     return Made(rows, made.signal.shape, found, chosen)
 
 
-def _chosen(made: Restored, sigma: float | None, noise: str, prior: Any) -> str:
-    """Return the words for the noise and the prior."""
+def _chosen(made: Restored, axes: int, sigma: float | None, noise: str, prior: Any) -> str:
+    """Return the words for the noise of a signal of some axes, and for the prior."""
     found = made.report
     how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
     words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
     chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
     lost = found["noise"]["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
-    is_faster = found["prior"] == "local" and prior == "auto" and made.signal.ndim < 4  # not on clips and volumes
-    return chosen + " (--prior adaptive is faster)" * is_faster
+    return chosen + _other_prior(found, axes) * (prior == "auto")
+
+
+def _other_prior(found: dict[str, Any], axes: int) -> str:
+    """Return the words for the prior that was not taken for a picture; clips and volumes take both about as long."""
+    if axes == 2 and found["prior"] == "local":
+        return report.FASTER
+    left_out = found["prior"] == "adaptive" and "tried" not in found and found["sigma"] > 0
+    return " (--prior local takes longer and mostly removes more)" * (axes == 2 and left_out)

@@ -301,6 +301,15 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
 
 
+def test_denoise_names_the_prior_that_would_take_too_long(run, monkeypatch):
+    stored("in/a.png", (synthetic_photograph(40, 37) + 0.1 * torch.randn(40, 37, 3)).clamp(0, 1))
+    assert "takes longer" not in run("denoise", "in/a.png", "-o", "a.png")[1]
+    monkeypatch.setattr("coordnet.restore.denoise_choice.LONGEST_FIT", 0.0)
+    out = run("denoise", "in/a.png", "-o", "b.png")[1]
+    assert "adaptive prior (--prior local takes longer and mostly removes more)" in out
+    assert "takes longer" not in run("denoise", "in/a.png", "-o", "c.png", "--prior", "adaptive")[1]
+
+
 def test_denoise_says_of_a_jpeg_file_what_the_estimated_noise_leaves_out(run):
     Image.fromarray((synthetic_photograph(24, 24).numpy() * 255).astype(np.uint8)).save("in/a.jpg", quality=20)
     out = run("denoise", "in/a.jpg", "--prior", "adaptive", "-o", "a.png")[1]
