@@ -1,5 +1,7 @@
 from .array_files import read_array as read_array
 from .array_files import write_array as write_array
+from .columns import read_table as read_table
+from .columns import write_table as write_table
 from .files import MediaError as MediaError
 from .files import atomic_path as atomic_path
 from .formats import SAMPLES as SAMPLES
@@ -12,7 +14,5 @@ from .pictures import write_image as write_image
 from .signal import Media as Media
 from .sound import read_audio as read_audio
 from .sound import write_audio as write_audio
-from .tables import read_table as read_table
-from .tables import write_table as write_table
 from .video import read_video as read_video
 from .video import write_video as write_video

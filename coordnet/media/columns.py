@@ -1,18 +1,22 @@
-"""Columns of tables as people have them: texts beside numbers, comments, units, decimal commas, any delimiter."""
+"""Tables in and out: texts beside numbers, comments, units, decimal commas, any delimiter."""
 
 import csv
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
 
-from coordnet.media.files import StrPath, decoding, mismatch, readable_file
+from coordnet.media.files import StrPath, atomic_path, decoding, mismatch, readable_file
+from coordnet.media.signal import Exact, as_numpy
 
+TABLE_SUFFIXES = (".csv", ".tsv")
 EXPECTED = "a table of numbers"
 DELIMITERS = (";", "\t", "|", ",")  # in this order; spaces if there is none of them
 COMMENTS = ("#", "%", "//")  # beginnings of lines that are no rows
@@ -85,12 +89,12 @@ class Table:
         shown = f"the columns {some}" if self.names else f"{self.width} columns without names"
         raise mismatch(self.path, f"a column {wanted!r}", shown)
 
-    def columns(self, wanted: Sequence[str]) -> Columns:
-        """Return columns by their names or numbers.
+    def columns(self, wanted: Sequence[str] | None = None) -> Columns:
+        """Return columns by their names or numbers, or all of a table whose rows have one length.
 
         A ``MediaError`` names the line of a cell that is no number, or of a row that has too few cells.
         """
-        at, rows = [self.index(name) for name in wanted], self.rows
+        at, rows = list(range(self.width)) if wanted is None else [self.index(name) for name in wanted], self.rows
         names = tuple(self.names[j] if self.names else f"column{j + 1}" for j in at)
         units: tuple[str, ...] = ()
         if self.names and rows and max(at) < len(rows[0][1]):
@@ -101,7 +105,7 @@ class Table:
             raise mismatch(self.path, "rows of numbers", "none")
         numbers, marks = np.empty((len(rows), len(at))), set()
         for i, (line, row) in enumerate(rows):
-            if len(row) <= max(at):
+            if len(row) <= max(at) or (wanted is None and len(row) > self.width):
                 raise mismatch(f"{self.path}: line {line}", f"{self.width} cells as in the first row", str(len(row)))
             for k, j in enumerate(at):
                 found = _number(row[j].strip())
@@ -116,11 +120,6 @@ class Table:
         if self.delimiter == " ":
             return [line.split() for line in lines]
         return list(chain.from_iterable(csv.reader([line], delimiter=self.delimiter) for line in lines))
-
-
-def read_columns(path: str | Path, wanted: Sequence[str]) -> Columns:
-    """Read some columns of a ``Table`` by their names or numbers; see there for what is understood and raised."""
-    return Table(path).columns(wanted)
 
 
 def _decoded(content: bytes) -> str:
@@ -138,7 +137,7 @@ def _delimiter(lines: list[str]) -> str:
             return mark
     words = plain[-1].split() if plain else []
     by_spaces = len(words) > 1 and all(DECIMAL_COMMA.fullmatch(word) or "," not in word for word in words)
-    return " " if by_spaces or not any("," in line for line in plain) else ","
+    return " " if by_spaces else ","
 
 
 def _names_columns(first: list[str], second: Sequence[str] = ()) -> bool:
@@ -167,3 +166,32 @@ def _number(cell: str) -> float | None:
         return float(cell) if "_" not in cell else None
     except ValueError:
         return None
+
+
+def read_table(path: StrPath) -> tuple[tuple[str, ...], Float64[Tensor, "rows columns"]]:
+    """Read the names of the columns, if any, and the numbers of a ``Table``, whose rows have one length."""
+    table = Table(path)
+    return table.names, torch.from_numpy(table.columns().numbers)
+
+
+def write_table(
+    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, exact: Exact | None = None
+) -> None:
+    """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
+
+    ``columns`` are the names in the first row, one for each column; if it is empty, that row is left out. Cells are
+    separated by commas, or by tabs if the suffix is .tsv. ``exact`` are numbers that replace the array's.
+    """
+    if array.numel() == 0:
+        raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
+    if columns and len(columns) != array.shape[1]:
+        raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
+    separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
+    quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        if columns:
+            csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
+        values = as_numpy(array)
+        if exact is not None:  # as texts, for each has the digits of its own type
+            values = replace(exact, numbers=exact.numbers.astype(str)).over(values.astype(str))
+        np.savetxt(file, values, fmt="%s", delimiter=separator)

@@ -10,7 +10,7 @@ import coordnet as cn
 from coordnet.cli.grid import _chosen
 from coordnet.cli.point_tables import read_drift
 from coordnet.media import MediaError
-from coordnet.media.columns import read_columns
+from coordnet.media.columns import Table
 from coordnet.plots.stations import GriddedPoints, stations_figure
 
 RNG = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def test_the_files_hold_what_the_library_returns(grid, table):
     record, folder = grid(table, *options, "--unit", "t2m=degC", "--standard-name", "T2M=air_temperature")
     assert {path.name for path in folder.iterdir()} == FILES
     assert (record["points"], record["left_out"], record["merged"]) == (150, 2, 0)
-    columns = read_columns(table, ["lat", "lon", "t2m"]).numbers[:150]
+    columns = Table(table).columns(["lat", "lon", "t2m"]).numbers[:150]
     prior = cn.ThinPlate(order=3, cutoff=0.7)
     fit = cn.fit(cn.points(columns[:, :2], columns[:, 2], names=("lat", "lon")), prior=prior)
     expected = fit.grid(spacing=1.0, max_distance=4.0)
@@ -62,7 +62,7 @@ def test_the_files_hold_what_the_library_returns(grid, table):
         assert found["t2m_std"].attrs["standard_name"] == "air_temperature standard_error"
     again = cn.Reconstruction.load(folder / "model.safetensors")
     np.testing.assert_array_equal(again.grid(spacing=1.0), fit.grid(spacing=1.0))
-    rows = read_columns(folder / "grid.csv", ["lon", "lat", "t2m"]).numbers
+    rows = Table(folder / "grid.csv").columns(["lon", "lat", "t2m"]).numbers
     assert len(rows) == int(np.isfinite(expected).sum())
     first = expected.sel(lon=rows[7, 0], lat=rows[7, 1])
     assert float(first) == rows[7, 2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coordnet.media import MediaError
-from coordnet.media.columns import Table, read_columns
+from coordnet.media.columns import Table
 
 NUMBERS = [[4.7, 52.3, 11.25], [-0.5, 51.5, np.nan], [2.25, 48.75, 14.0]]
 FORMS = {
@@ -24,26 +24,26 @@ FORMS = {
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 def test_every_form_has_the_same_numbers(text, tmp_path):
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    found = read_columns(tmp_path / "a.csv", ["lon", "lat", "t2m"])
+    found = Table(tmp_path / "a.csv").columns(["lon", "lat", "t2m"])
     np.testing.assert_array_equal(found.numbers, NUMBERS)
     assert [name.lower() for name in found.names] == ["lon", "lat", "t2m"] and found.units == ()
 
 
 def test_units_may_stand_below_the_names(tmp_path):
     (tmp_path / "a.csv").write_text("station,lon,lat\n,degrees_east,degrees_north\nA,4.5,52\n")
-    found = read_columns(tmp_path / "a.csv", ["lon", "lat"])
+    found = Table(tmp_path / "a.csv").columns(["lon", "lat"])
     assert found.units == ("degrees_east", "degrees_north") and found.numbers.tolist() == [[4.5, 52.0]]
 
 
 def test_columns_without_names_have_numbers(tmp_path):
     (tmp_path / "a.csv").write_text("4.7,52.3,11\n-0.5,51.5,12\n")
-    found = read_columns(tmp_path / "a.csv", ["3", "1"])
+    found = Table(tmp_path / "a.csv").columns(["3", "1"])
     assert found.names == ("column3", "column1") and found.numbers.tolist() == [[11.0, 4.7], [12.0, -0.5]]
 
 
 def test_latin_letters_of_another_encoding_are_read(tmp_path):
     (tmp_path / "a.csv").write_bytes("Ort;lon\nKöln;6,9\n".encode("latin-1"))
-    assert read_columns(tmp_path / "a.csv", ["lon"]).numbers.tolist() == [[6.9]]
+    assert Table(tmp_path / "a.csv").columns(["lon"]).numbers.tolist() == [[6.9]]
     assert Table(tmp_path / "a.csv").names == ("Ort", "lon")
 
 
@@ -70,5 +70,5 @@ def test_latin_letters_of_another_encoding_are_read(tmp_path):
 def test_what_is_no_table_is_refused_in_a_line(text, wanted, message, tmp_path):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(MediaError) as caught:
-        read_columns(tmp_path / "a.csv", [wanted])
+        Table(tmp_path / "a.csv").columns([wanted])
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -48,7 +48,7 @@ def test_empty_cells_are_nan(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n3,cat\n", "line 3: expected a finite number, found 'cat'"),
+        ("a,b\n1,2\n3,cat\n", "line 3: expected a finite number, in b, found 'cat'"),
         ("1,b\n1,2\n", "line 1: .* found 'b'"),
         ("a,b\n1,2\nc,d\n", "line 3: .* found 'c'"),
         ("1,2\n3\n", "line 2: expected 2 cells .* found 1"),
@@ -57,7 +57,7 @@ def test_empty_cells_are_nan(tmp_path):
         ("1_0,2\n", "line 1: .*'1_0'"),
         ("a,b\n", "rows of numbers, found none"),
         ("\n \n", "rows of numbers, found none"),
-        (b"a,b\n\xff\xfe,1\n", "UTF-8 text"),
+        (b"a,b\n\xff\xfe,1\n", "line 2: .* found 'ÿþ'"),
         ("", "empty file"),
     ],
 )
