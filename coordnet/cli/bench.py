@@ -12,9 +12,8 @@ from typer import Option
 from coordnet import _checks
 from coordnet.bench.catalogue import PAPERS, QUALITY
 from coordnet.cli.common import Device, Many, Output, Quiet
+from coordnet.cli.declaring import Helped, grouped
 from coordnet.cli.folders import results
-from coordnet.cli.grouping import grouped
-from coordnet.cli.helping import Helped
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
 
