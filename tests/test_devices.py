@@ -22,7 +22,7 @@ from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, StepRecorder
 from coordnet.linalg.machine import full_precision, lower_median
 from coordnet.metrics.baselines import BASELINES
-from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.modes import FourierModes
 from coordnet.plans.systems import ModesSystem
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.stack import Stack

@@ -15,8 +15,7 @@ from coordnet.linalg.folding import Folding
 from coordnet.linalg.operators import Diagonal
 from coordnet.linalg.transforms import CosineBasis
 from coordnet.networks.fit_reports import LeastSquaresReport
-from coordnet.plans.fourier_modes import FourierModes
-from coordnet.plans.modes import EncodingModes, Modes
+from coordnet.plans.modes import EncodingModes, FourierModes, Modes
 from coordnet.plans.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.plans.posterior import LatticePosterior, PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import ConstrainedSystem, System, penalized_system

@@ -12,7 +12,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.operators import rotate
-from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.modes import FourierModes
 from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, growth
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axis

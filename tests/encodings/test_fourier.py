@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordnet import plans
 from coordnet.encodings import FourierEncoding, encoding_from
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork, FourierLinear
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plans import fourier_modes
-from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.modes import FourierModes
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
 from coordnet.sampling.grids import Lattice
 
@@ -113,7 +113,7 @@ def test_a_filter_multiplies_the_spectrum_of_large_lattices_too(lattice, padded,
     symbol = torch.rand(1, channels, *m.domain, dtype=torch.float64, generator=generator)
     expected = m(symbol * m.adjoint(f))
     for largest in (1, 10**9):
-        monkeypatch.setattr(fourier_modes, "LARGE_LATTICE", largest)
+        monkeypatch.setattr(plans.modes, "LARGE_LATTICE", largest)
         assert torch.allclose(m.filter(f, symbol), expected, atol=1e-12)
 
 

@@ -12,7 +12,7 @@ from coordnet.media import load
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr, snr
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.modes import FourierModes
 from coordnet.plans.systems import effective_density
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.spectrum import decorrelate, smoothest_modes, start_penalty, update

@@ -28,8 +28,7 @@ from coordnet.linalg.folding import Folding
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
 from coordnet.linalg.transforms import CosineBasis
-from coordnet.plans.fourier_modes import FourierModes
-from coordnet.plans.modes import EncodingModes
+from coordnet.plans.modes import EncodingModes, FourierModes
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.forward import Interpolation
 from coordnet.sampling.grids import CellMeans, Lattice
