@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from coordnet import _checks
-from coordnet.priors.evolving.frame_statistics import FrameStatistics
+from coordnet.priors.evolving.frames import FrameStatistics
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from coordnet.encodings import Encoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Learned, Prior, Setting
-from coordnet.priors.evolving.frame_statistics import FrameStatistics
+from coordnet.priors.evolving.frames import FrameStatistics
 from coordnet.priors.evolving.parameters import EvolvingParameters
 from coordnet.priors.evolving.plan import EvolvingPlan
 from coordnet.sampling.samples import Geometry
