@@ -9,8 +9,7 @@ from scipy.fft import idctn
 from torch import Tensor
 
 from coordnet.restore.noise_windows import Windows
-from coordnet.sampling.jpeg import PEAK, SIDE, TO_BRIGHTNESS
-from coordnet.sampling.jpeg_steps import brightness
+from coordnet.sampling.jpeg import PEAK, SIDE, TO_BRIGHTNESS, brightness
 from coordnet.sampling.noise_model import NoiseModel
 
 DRAWN = 24  # blocks along each axis of the noise that is drawn and rounded

@@ -16,7 +16,7 @@ from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
 from coordnet.sampling.arrays import Array, as_signal
-from coordnet.sampling.jpeg_steps import shown_steps
+from coordnet.sampling.jpeg import shown_steps
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import units_of
 

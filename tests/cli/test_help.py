@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from coordnet.cli.app import app
-from coordnet.cli.helping import GROUP_OF
+from coordnet.cli.declaring import GROUP_OF
 
 
 def commands(group, path=()):

@@ -9,7 +9,7 @@ from PIL import Image
 
 import coordnet as cn
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
-from coordnet.sampling.jpeg_steps import shown_steps
+from coordnet.sampling.jpeg import shown_steps
 from tests.helpers import synthetic_photograph
 
 SIZE = (144, 160)
