@@ -3,13 +3,10 @@
 In all calls they take as long as the work, and in the first call by each test an eighth of it.
 """
 
-from functools import partial, wraps
-from importlib.machinery import SourceFileLoader
+from functools import wraps
 from inspect import isfunction
-from unittest.mock import patch
 
 import jaxtyping
-from jaxtyping import _import_hook
 
 called = set()  # the `id` of the code whose annotations the tests of the present file have executed
 present = None  # the file of the present test
@@ -32,18 +29,6 @@ def install():
         return lambda decorated: _checked_once(decorated, check) if isfunction(decorated) else check(decorated)
 
     jaxtyping.jaxtyped = sparing
-    _import_hook._JaxtypingLoader.get_code = _own_bytecode
-    _import_hook._JaxtypingLoader.exec_module = SourceFileLoader.exec_module
-
-
-def _own_bytecode(loader, name):
-    """Look for bytecode under jaxtyping's own name for this module alone.
-
-    Jaxtyping does so while a module is executed, too, so that what it imports, such as SciPy, is compiled anew.
-    """
-    own = partial(_import_hook._optimized_cache_from_source, loader._typechecker.get_hash())
-    with patch("importlib._bootstrap_external.cache_from_source", own):
-        return SourceFileLoader.get_code(loader, name)
 
 
 def _checked_once(function, check):
