@@ -1,4 +1,4 @@
-"""The blocks of Python in README.md and results/README.md run as they stand, on small signals."""
+"""The blocks of Python in README.md and results/pictures/README.md run as they stand, on small signals."""
 
 import re
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_the_python_of_the_readme_runs(index, folder):
 
 
 def test_the_lines_that_make_the_pictures_make_those_that_are_stored(folder):
-    (block,) = blocks("results/README.md")
+    (block,) = blocks("results/pictures/README.md")
     exec(block, {})
     for name in ("cat", "text", "small", "noisy"):
         made, stored = iio.imread(f"{name}.png"), iio.imread(PICTURES / f"{name}.png")
