@@ -27,21 +27,11 @@ SHOWN_NAMES = 12  # names of columns that a message lists
 
 @dataclass(frozen=True)
 class Columns:
-    """Some columns of a table.
+    """Some columns of a table."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Their names, or ``column1`` and so on, counted from 1, in a table without names.
-    numbers : (rows, columns)
-        Their numbers in float64; what is missing is NaN.
-    units : tuple of str
-        Their units in a second row of names, as ERDDAP writes it; empty without one.
-    """
-
-    names: tuple[str, ...]
-    numbers: Float[np.ndarray, "rows columns"]
-    units: tuple[str, ...] = ()
+    names: tuple[str, ...]  # their names, or ``column1`` and so on, counted from 1, in a table without names
+    numbers: Float[np.ndarray, "rows columns"]  # their numbers in float64; what is missing is NaN
+    units: tuple[str, ...] = ()  # their units in a second row of names, as ERDDAP writes it; empty without one
 
 
 class Table:

@@ -31,29 +31,16 @@ Mask = Bool[Tensor, "#channels *lattice"]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Entries of a lattice that were hidden from a fit, and its estimate of them.
+    """Entries of a lattice that were hidden from a fit, and its estimate of them."""
 
-    Attributes
-    ----------
-    part : tuple of slice
-        Where the lattice is in the one that it is a part of.
-    values : (channels, *lattice)
-        The centered signal.
-    shown : (1 or channels, *lattice)
-        The entries that the fit saw.
-    hidden : (1 or channels, *lattice)
-        The entries by which it is judged.
-    estimate : (channels, *lattice)
-        The fit's values; only those of hidden entries are looked at.
-    steps, offsets : tuple of int
-        Those of the lattice that was shown, if it skips entries; empty for a mask.
-    """
-
-    part: tuple[slice, ...]
-    values: Float[Tensor, "channels *lattice"]
+    part: tuple[slice, ...]  # where the lattice is in the one that it is a part of
+    values: Float[Tensor, "channels *lattice"]  # the centered signal
+    # The entries that the fit saw.
     shown: Bool[Tensor, "#channels *lattice"]
+    # The entries by which it is judged.
     hidden: Bool[Tensor, "#channels *lattice"]
-    estimate: Float[Tensor, "channels *lattice"]
+    estimate: Float[Tensor, "channels *lattice"]  # the fit's values; only those of hidden entries are looked at
+    # Those of the lattice that was shown, if it skips entries; empty for a mask.
     steps: tuple[int, ...] = ()
     offsets: tuple[int, ...] = ()
 

@@ -22,33 +22,17 @@ NORMAL_90 = 1.645  # standard deviations on each side that 90 % of normal errors
 
 @dataclass(frozen=True)
 class GriddedPoints:
-    """The values of points and of their fit on a grid.
+    """The values of points and of their fit on a grid."""
 
-    Attributes
-    ----------
-    places : (n, d)
-        The coordinates of the points, in the order of the axes.
-    values : (n,)
-        Their values; NaN where they are unknown.
-    axes : mapping
-        The coordinates of the grid along each axis, by its name.
-    field, deviation : (*grid)
-        The fit, and the standard deviation of its errors if it is known.
-    beyond : (*grid)
-        Where the fit extrapolates.
-    units : mapping
-        The units of axes, and that of the values, by their names.
-    name, score : str
-        The name of the values, and what is said of their errors.
-    """
-
-    places: Float[np.ndarray, "n d"]
-    values: Float[np.ndarray, " n"]
-    axes: Mapping[str, np.ndarray]
+    places: Float[np.ndarray, "n d"]  # the coordinates of the points, in the order of the axes
+    values: Float[np.ndarray, " n"]  # their values; NaN where they are unknown
+    axes: Mapping[str, np.ndarray]  # the coordinates of the grid along each axis, by its name
+    # The fit, and the standard deviation of its errors if it is known.
     field: Float[np.ndarray, "*grid"]
     deviation: Float[np.ndarray, "*grid"] | None
-    beyond: Bool[np.ndarray, "*grid"]
-    units: Mapping[str, str]
+    beyond: Bool[np.ndarray, "*grid"]  # where the fit extrapolates
+    units: Mapping[str, str]  # the units of axes, and that of the values, by their names
+    # The name of the values, and what is said of their errors.
     name: str
     score: str = ""
 

@@ -23,30 +23,14 @@ LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is fa
 
 @dataclass(frozen=True)
 class Setting:
-    """The samples that a prior may suit: where they are, how many channels they have, and how they will be fitted.
+    """The samples that a prior may suit: where they are, how many channels they have, and how they will be fitted."""
 
-    Attributes
-    ----------
-    geometry : Geometry
-        Where the samples are.
-    channels : int
-        The number of channels.
-    device : torch.device or str
-        The device of the samples.
-    fourier : bool
-        Whether the encoding may be Fourier's, which some plans need.
-    robust : bool
-        Whether outliers are expected.
-    nugget : float
-        The standard deviation of the white noise that the samples seem to have; see ``plans.nugget``.
-    """
-
-    geometry: Geometry
-    channels: int = 3
-    device: torch.device | str = "cpu"
-    fourier: bool = True
-    robust: bool = False
-    nugget: float = 0.0
+    geometry: Geometry  # where the samples are
+    channels: int = 3  # the number of channels
+    device: torch.device | str = "cpu"  # the device of the samples
+    fourier: bool = True  # whether the encoding may be Fourier's, which some plans need
+    robust: bool = False  # whether outliers are expected
+    nugget: float = 0.0  # the standard deviation of the white noise that the samples seem to have; see ``plans.nugget``
 
     @property
     def is_long(self) -> bool:

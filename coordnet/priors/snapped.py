@@ -38,22 +38,13 @@ class Snapped(Prior):
     With plates f through points x, the value y at x is taken for y + f(x') - f(x) at the nearest node x'. What the fit
     of the nodes leaves at the points has plates of its own. Where plates say that a signal is smooth, they are all that
     is fitted; hidden points weigh the two elsewhere.
-
-    Attributes
-    ----------
-    prior : Prior
-        The prior of the nodes, which are known where a point is near.
-    plates : ThinPlate
-        The plates.
-    is_weighed : bool
-        Whether the fit is to be weighed against the plates.
     """
 
     name: ClassVar[str] = "snapped"
     learns: ClassVar[bool] = True
-    prior: Prior
-    plates: ThinPlate = ThinPlate()
-    is_weighed: bool = True
+    prior: Prior  # the prior of the nodes, which are known where a point is near
+    plates: ThinPlate = ThinPlate()  # the plates
+    is_weighed: bool = True  # whether the fit is to be weighed against the plates
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""

@@ -14,21 +14,11 @@ LEAST_KNOWN = 0.1  # share of the nodes in the box that are nearest to a point a
 
 @dataclass(frozen=True)
 class NearestNodes:
-    """The box of the nodes that are nearest to points, with gaps where a node has none.
+    """The box of the nodes that are nearest to points, with gaps where a node has none."""
 
-    Attributes
-    ----------
-    box : tuple of slice
-        Where the box is in the lattice of the points.
-    geometry : MaskedLattice
-        The nodes in the box; those that are nearest to a point of a positive weight are known.
-    index : (n,)
-        The flat index in the box of the node nearest to each point.
-    """
-
-    box: tuple[slice, ...]
-    geometry: MaskedLattice
-    index: Int[Tensor, " n"]
+    box: tuple[slice, ...]  # where the box is in the lattice of the points
+    geometry: MaskedLattice  # the nodes in the box; those that are nearest to a point of a positive weight are known
+    index: Int[Tensor, " n"]  # the flat index in the box of the node nearest to each point
 
     @classmethod
     def of(cls, points: Geometry, least: float = LEAST_KNOWN) -> "NearestNodes | None":

@@ -158,18 +158,10 @@ def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A penalty for every mode of rotated channels, as a fit under the adaptive prior learned it.
+    """A penalty for every mode of rotated channels, as a fit under the adaptive prior learned it."""
 
-    Attributes
-    ----------
-    penalty : (1, channels, *modes)
-        The variance of the noise over that of the signal.
-    rotation : (1, channels, channels)
-        The map from the rotated channels to the signal's own.
-    """
-
-    penalty: Float[Tensor, "1 channels *modes"]
-    rotation: Float[Tensor, "1 channels channels"]
+    penalty: Float[Tensor, "1 channels *modes"]  # the variance of the noise over that of the signal
+    rotation: Float[Tensor, "1 channels channels"]  # the map from the rotated channels to the signal's own
 
     @classmethod
     def mean(cls, fits: Sequence[Mapping[str, Tensor]]) -> "Spectrum":

@@ -24,21 +24,11 @@ Modes = Float[np.ndarray, "frames modes"]
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The cosine modes of frames on one lattice, in the order of their bands.
+    """The cosine modes of frames on one lattice, in the order of their bands."""
 
-    Attributes
-    ----------
-    lattice : tuple of int
-        The lengths of a frame.
-    order : (modes,)
-        The flat index of every mode in the cosine transform of a frame, sorted by band.
-    bands : tuple of slice
-        The modes of every band in that order.
-    """
-
-    lattice: tuple[int, ...]
-    order: Int[np.ndarray, " modes"]
-    bands: tuple[slice, ...]
+    lattice: tuple[int, ...]  # the lengths of a frame
+    order: Int[np.ndarray, " modes"]  # the flat index of every mode in the cosine transform of a frame, sorted by band
+    bands: tuple[slice, ...]  # the modes of every band in that order
 
     def modes(self, f: Frames) -> Modes:
         """Return the coefficients of frames."""

@@ -16,24 +16,13 @@ class Covariance:
 
     The spectrum s is the mean variance tr(C_b) / T, interpolated between the middles of bands in logarithms, times the
     ``tilt`` of every mode.
-
-    Attributes
-    ----------
-    matrices : (bands, frames, frames)
-        The matrices C_b.
-    tilt : (modes,)
-        The variance of a mode relative to others of its band.
-    bases : (bands, frames, frames)
-        The eigenvectors of every matrix.
-    variances : (frames, modes)
-        The variance of every mode along every eigenvector of its band.
     """
 
     bands: Bands
-    matrices: Float[np.ndarray, "bands frames frames"]
-    tilt: Float[np.ndarray, " modes"]
-    bases: Float[np.ndarray, "bands frames frames"]
-    variances: Modes
+    matrices: Float[np.ndarray, "bands frames frames"]  # the matrices C_b
+    tilt: Float[np.ndarray, " modes"]  # the variance of a mode relative to others of its band
+    bases: Float[np.ndarray, "bands frames frames"]  # the eigenvectors of every matrix
+    variances: Modes  # the variance of every mode along every eigenvector of its band
 
     @classmethod
     def of(

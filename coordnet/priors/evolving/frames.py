@@ -30,25 +30,14 @@ Mask = Bool[np.ndarray, "frames *space"]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Frames with known and hidden entries, in units of the standard deviation of the samples.
+    """Frames with known and hidden entries, in units of the standard deviation of the samples."""
 
-    Attributes
-    ----------
-    scale : float
-        That standard deviation, in the units of the signal.
-    y : (frames, *space)
-        The values, of mean 0; 0 where they are not known.
-    known, hidden : (frames, *space)
-        Where they are known, and which of these are hidden from what is learned.
-    times : (frames,)
-        The times of the frames, increasing, in units of the usual distance of frames.
-    """
-
-    scale: float
-    y: Frames
+    scale: float  # that standard deviation, in the units of the signal
+    y: Frames  # the values, of mean 0; 0 where they are not known
+    # Where they are known, and which of these are hidden from what is learned.
     known: Mask
     hidden: Mask
-    times: Float[np.ndarray, " frames"]
+    times: Float[np.ndarray, " frames"]  # the times of the frames, increasing, in units of the usual distance of frames
 
     @classmethod
     def of(cls, y: Frames, known: Mask, hidden: Mask, times: Float[np.ndarray, " frames"]) -> "Problem":
@@ -81,24 +70,13 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """The covariance and the estimate that the best round learned from shown samples.
+    """The covariance and the estimate that the best round learned from shown samples."""
 
-    Attributes
-    ----------
-    learner : Learner
-        A learner with the covariance and the noise of that round.
-    estimate : (frames, *space)
-        Its posterior mean given the shown samples.
-    errors : list of float
-        The root mean square of the hidden errors after every round, from none on; none if nothing is hidden.
-    rounds : int
-        The rounds that were kept.
-    """
-
-    learner: Learner
-    estimate: Frames
+    learner: Learner  # a learner with the covariance and the noise of that round
+    estimate: Frames  # its posterior mean given the shown samples
+    # The root mean square of the hidden errors after every round, from none on; none if nothing is hidden.
     errors: list[float]
-    rounds: int
+    rounds: int  # the rounds that were kept
 
 
 def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callable[[], object] = int) -> Followed:
@@ -130,24 +108,12 @@ def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callab
 
 @dataclass(frozen=True, eq=False)
 class FrameStatistics:
-    """Statistics of the frames of one channel that a fit learned, in the units of the signal.
+    """Statistics of the frames of one channel that a fit learned, in the units of the signal."""
 
-    Attributes
-    ----------
-    stretch : (axes,)
-        The factors of the frequencies along each axis by which bands are elliptic.
-    matrices : (bands, frames, frames)
-        The covariances of the modes of every band over the frames.
-    tilt : (modes,)
-        The variance of a mode relative to others of its band.
-    noise : ()
-        The variance of the noise.
-    """
-
-    stretch: Float[np.ndarray, " axes"]
-    matrices: Float[np.ndarray, "bands frames frames"]
-    tilt: Float[np.ndarray, " modes"]
-    noise: Float[np.ndarray, ""]
+    stretch: Float[np.ndarray, " axes"]  # the factors of the frequencies along each axis by which bands are elliptic
+    matrices: Float[np.ndarray, "bands frames frames"]  # the covariances of the modes of every band over the frames
+    tilt: Float[np.ndarray, " modes"]  # the variance of a mode relative to others of its band
+    noise: Float[np.ndarray, ""]  # the variance of the noise
 
     @classmethod
     def of(cls, problem: Problem, learner: Learner) -> "FrameStatistics":

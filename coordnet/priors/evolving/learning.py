@@ -23,18 +23,12 @@ FINAL = 80, 5e-5  # steps and relative residual of the last solve
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Moments of the posterior of the modes, for every band.
+    """Moments of the posterior of the modes, for every band."""
 
-    Attributes
-    ----------
-    relative : (bands, frames, frames)
-        The mean of u uᵀ over the modes of a band, for coefficients u along its eigenvectors in units of their standard
-        deviations.
-    ratios : (modes,)
-        The mean over the eigenvectors of the variance of a mode, relative to what was assumed.
-    """
-
+    # The mean of u uᵀ over the modes of a band, for coefficients u along its eigenvectors in units of their standard
+    # deviations.
     relative: Float[np.ndarray, "bands frames frames"]
+    # The mean over the eigenvectors of the variance of a mode, relative to what was assumed.
     ratios: Float[np.ndarray, " modes"]
 
     @classmethod
@@ -49,31 +43,16 @@ class Moments:
 
 @dataclass(eq=False)
 class Learner:
-    """Frames with a covariance and noise that are improved round by round.
+    """Frames with a covariance and noise that are improved round by round."""
 
-    Attributes
-    ----------
-    y, known : (frames, *space)
-        The values, 0 where they are not known, and where they are.
-    covariance : Covariance
-        The present covariance.
-    noise : float
-        The present variance of the noise.
-    least_noise : float
-        Its least value.
-    seed : int
-        The seed of the draws.
-    mean : (frames, *lattice)
-        The last posterior mean, on the padded lattice.
-    """
-
+    # The values, 0 where they are not known, and where they are.
     y: Frames
     known: Bool[np.ndarray, "frames *space"]
-    covariance: Covariance
-    noise: float
-    least_noise: float
-    seed: int = 0
-    mean: Padded | None = None
+    covariance: Covariance  # the present covariance
+    noise: float  # the present variance of the noise
+    least_noise: float  # its least value
+    seed: int = 0  # the seed of the draws
+    mean: Padded | None = None  # the last posterior mean, on the padded lattice
     _deviation: Padded | None = field(default=None, repr=False)
 
     @property
