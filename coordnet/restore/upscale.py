@@ -21,6 +21,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
+from coordnet.priors.local.areas import MAX_DIVISION
 from coordnet.restore.blocks import Block, Blocks, DaskArray, is_divided
 from coordnet.restore.denoise import denoise
 from coordnet.restore.restored import Restored, has_opacity
@@ -32,7 +33,6 @@ from coordnet.sampling.noise_model import NoiseModel
 
 MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
-MAX_DIVISION = 4  # the parts of a pixel along its side at most
 MIN_SIDE = 4  # pixels along the shorter side of a picture that can be divided
 # Smallest factor at which "auto" divides pixels. On sixteen photographs splines alone are better by 0.02 dB at 1.5, and
 # the local prior is better by 0.39 dB at 2.

@@ -30,6 +30,7 @@ from coordnet.priors.local.weights import best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
 CELLS = 4  # cells of a patch along each axis
+MAX_DIVISION = 4  # parts of a cell along its side by patches, whose shapes take its fourth power in memory
 FEWEST_CELLS = 2 * CELLS  # cells along an axis from which on a picture's own half decides the weight
 # The splines that the patches are weighted against, and that enlarge pictures: those of degree 2 have means over the
 # pixels at which they are centered that are cubic B-splines. The bound keeps all of their singular values, at any size.
@@ -71,7 +72,7 @@ class LocalAreaPlan(Plan):
         with tqdm(total=2, desc="patches", disable=not self.progress) as bar:
             weight, errors = half_weight(y, noise)
             bar.update()
-            f = splines(y, self.cells)
+            f = splines(y, self.geometry.grid)
             if weight:
                 f = f + weight * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - f)
             bar.update()
@@ -96,28 +97,32 @@ def half_weight(y: Picture, noise: float) -> tuple[float, dict[str, float]]:
         return TRUST, {}
     truth, cells = y[:, :height, :width], (2, 2)
     half = CellMeans((height, width), cells)(truth)
-    error = splines(half, cells) - truth
+    error = splines(half, (height, width)) - truth
     step = divided(half, cells, max(noise / 4, ENTRY_VARIANCE)) - truth - error
     weight = TRUST * min(1.0, best_weight(error.flatten(), step.flatten()))
     parts = {"pilot": error, "local": error + weight * step}
     return weight, {name: float(part.square().mean()) for name, part in parts.items()}
 
 
-def splines(y: Picture, cells: tuple[int, ...]) -> Pixels:
-    """Return the pixels of quadratic splines, one at each cell, whose means over the cells are y."""
+def splines(y: Picture, shape: tuple[int, ...]) -> Pixels:
+    """Return pixels of a shape by quadratic splines, one at each cell, whose means over the cells are y."""
     geometry = AreaLattice(tuple(y.shape[1:]))
     options = {"dtype": y.dtype, "device": y.device}
     encoding = ComplexEncoding.like(BSpline, geometry, degree=DEGREE)
     fit = LeastSquaresPlan(encoding, geometry, INTERPOLATION, **options).fit(y.movedim(0, -1))
-    shape = tuple(n * cell for n, cell in zip(y.shape[1:], cells, strict=True))
     return fit.render(shape).movedim(-1, 0)
 
 
 def divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     """Return the pixels of cells by the posterior means of overlapping patches, for noise of a variance on y.
 
-    Three channels are colors, whose patches are treated jointly; other channels are uncorrelated first.
+    Three channels are colors, whose patches are treated jointly; other channels are uncorrelated first. Cells of more
+    than ``MAX_DIVISION`` pixels along a side are divided into as many parts, and splines have the pixels of these.
     """
+    parts = tuple(min(MAX_DIVISION, cell) for cell in cells)
+    if parts != cells:
+        shape = tuple(n * cell for n, cell in zip(y.shape[1:], cells, strict=True))
+        return splines(divided(y, parts, noise), shape)
     if len(y) == 3:
         return _divided(y, cells, noise)
     basis = Channels.of(y, torch.ones_like(y[:1], dtype=torch.bool)).basis
