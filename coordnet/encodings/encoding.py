@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import torch
 from jaxtyping import Complex, Float, Shaped
 from scipy.fft import next_fast_len
+from scipy.ndimage import distance_transform_cdt
 from torch import Tensor, nn
 
 from coordnet import _checks
@@ -18,6 +19,11 @@ from coordnet.sampling.axes import Axes, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
 
 M = TypeVar("M", bound=nn.Module)
+# Nodes beyond the borders of rows and pictures for each node of the deepest gap that is open to a border. Across fewer
+# the opposite border shows: on 23 pictures from Python packages that lack a corner, a half, or a torn, a slanted or a
+# wavy border, 4 reach 0.2 to 1.2 dB more than ``USUAL``, 1 and 2 less than 4. They are no more than the shorter side.
+BEYOND_GAP = 4
+USUAL = 16  # nodes beyond rows and pictures without such gaps
 
 
 class Encoding(nn.Module):
@@ -176,8 +182,12 @@ class FourierEncoding(Encoding):
     def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of some samples' lattice; see ``on`` for the padding.
 
-        Samples at unequal coordinates are fitted by blending between as many nodes, equally spaced.
+        Samples at unequal coordinates are fitted by blending between as many nodes, equally spaced. Beyond rows and
+        pictures that are unknown at a border there are ``BEYOND_GAP`` times as many nodes as the gap is deep.
         """
+        geometry = samples.geometry if isinstance(samples, Samples) else samples
+        if padding is None and len(geometry.grid) <= 2 and geometry.is_nodal and geometry.weights is not None:
+            padding = max(USUAL, min(BEYOND_GAP * _depth_at_border(geometry.weights), *geometry.grid))
         return cls.on(tuple(axis.even for axis in samples.axes), padding=padding)
 
     @classmethod
@@ -187,7 +197,7 @@ class FourierEncoding(Encoding):
         The padded lengths are those for which FFTs are fast; a single sample is not padded. The default is 16 nodes,
         6 in three and four dimensions, where they cost more, and 2 in others.
         """
-        usual = 16 if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
+        usual = USUAL if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
         padding = usual if padding is None else _checks.integer("padding", padding, 0)
         lengths = (a.count if a.count == 1 or a.periodic else next_fast_len(a.count + padding, True) for a in axes)
         return cls(axes, tuple(cast(int, length) for length in lengths))
@@ -198,3 +208,9 @@ class FourierEncoding(Encoding):
 
     def _arguments(self) -> dict[str, Any]:
         return {"axes": [asdict(axis) for axis in self.axes], "shape": list(self.shape)}
+
+
+def _depth_at_border(weights: Float[Tensor, "*lattice channels"]) -> int:
+    """Return the greatest distance of a border's nodes from a known one, in steps along axes and diagonals."""
+    depths: Any = distance_transform_cdt((weights <= 0).all(-1).cpu().numpy(), "chessboard")
+    return max(int(depths.take((0, -1), axis).max()) for axis in range(depths.ndim))

@@ -14,7 +14,7 @@ from coordnet.networks.network import CoordinateNetwork, FourierLinear
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.modes import FourierModes
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.grids import Lattice
+from coordnet.sampling.grids import Lattice, MaskedLattice
 
 SHAPES = [((7,), (7,)), ((7,), (10,)), ((4, 5), (6, 9)), ((3, 1, 4), (5, 1, 6)), ((2, 3, 2, 2), (4, 3, 2, 3))]
 
@@ -123,6 +123,16 @@ def test_configuration_rebuilds_it():
     points = torch.rand(3, 2, dtype=torch.float64)
     for a, b in zip(psi.factors(points), again.factors(points), strict=True):
         assert torch.equal(a, b)
+
+
+def test_padding_reaches_beyond_gaps_that_are_open_to_a_border():
+    known = torch.ones(96, 100, 1)
+    known[30:70, 30:70] = 0
+    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (112, 120)
+    known[:, 90:] = 0
+    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (140, 140)
+    known[1:] = 0
+    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (192, 200)
 
 
 def test_padding_reaches_a_fast_length():
