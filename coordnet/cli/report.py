@@ -214,9 +214,8 @@ def weight_words(fit: FitReport) -> str:
         return weight_words(fit.fits[0]) if len(fit.fits) == 1 else f", weighed at hidden samples{FASTER}"
     if not isinstance(fit, LocalReport):
         return ""
-    if fit.alpha_range is None:
+    if fit.against is None:
         return FASTER
-    low, high = fit.alpha_range
-    if low == high == 0:
+    if fit.alpha == 0:
         return f": patches gained nothing over {fit.against} at hidden samples"
-    return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{FASTER}"
+    return f", α = {fit.alpha:.2f} against {fit.against}{FASTER}"

@@ -139,23 +139,20 @@ class PlateReport(FitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchWeights(Reported):
-    """The weights that hidden samples gave to patches, or to groups of similar patches, against what was there before.
+class PatchWeight(Reported):
+    """The weight ``alpha`` that hidden samples gave to patches, or to groups of similar patches.
 
-    ``alpha`` is the weight, or that of unknown points up to each distance from known ones; ``alpha_mean`` is the mean
-    over unknown points, and ``alpha_range`` the least and the greatest. ``against`` names the reconstruction that is
-    weighed against, and ``hold_out_psnr`` has the PSNR in dB at hidden samples without the weights and with them.
+    ``against`` names the reconstruction that is weighed against, and ``hold_out_psnr`` has the PSNR in dB at hidden
+    samples without the weight and with it.
     """
 
-    alpha: float | dict[str, float] | None = None
-    alpha_mean: float | None = None
-    alpha_range: list[float] | None = None
+    alpha: float | None = None
     against: str | None = None
     hold_out_psnr: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalReport(PatchWeights, FitReport):
+class LocalReport(PatchWeight, FitReport):
     """The report of a fit by the posterior means of patches.
 
     ``patch`` has the lengths of a patch, ``classes`` is the number of their Gaussian classes, and ``groups`` has the
@@ -167,7 +164,7 @@ class LocalReport(PatchWeights, FitReport):
     iterations: int = 0
     relative_residual: float = 0.0
     patch: list[int] | None = None
-    groups: PatchWeights | None = None
+    groups: PatchWeight | None = None
     pilot: FitReport | None = None
     noise: float | None = None
     classes: int | None = None
@@ -180,8 +177,8 @@ class LocalReport(PatchWeights, FitReport):
         return self.pilot.best_psnr(wide=wide)
 
     def used(self, prior: str) -> str:
-        """Return "adaptive" where hidden samples gave patches no weight at any unknown sample; see ``FitReport``."""
-        return "adaptive" if self.pilot is not None and self.alpha_range == [0.0, 0.0] else prior
+        """Return "adaptive" where hidden samples gave patches no weight; see ``FitReport``."""
+        return "adaptive" if self.pilot is not None and self.alpha == 0 else prior
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from coordnet.networks.fit_reports import (
     FitReport,
     LeastSquaresReport,
     LocalReport,
-    PatchWeights,
+    PatchWeight,
     PlateReport,
     PowerLaw,
     StackReport,
@@ -25,10 +25,10 @@ SOLVED = {"iterations": 7, "relative_residual": 1e-5}
 LAW = PowerLaw(power=2.0, strength=0.01, anisotropy=1.0)
 TRIED = [replace(LAW, hold_out_psnr=[30.0, 31.0]), replace(LAW, strength=0.1, hold_out_psnr=[29.0])]
 ADAPTIVE = WideHolesReport(method="adaptive", start=LAW, rounds=2, tried=TRIED, gap_psnr=20.0, **SOLVED)
-WEIGHTS = {"alpha": {"1": 0.5}, "alpha_mean": 0.5, "alpha_range": [0.5, 0.5], "against": "the adaptive prior"}
+WEIGHTS = {"alpha": 0.5, "against": "the adaptive prior"}
 SCORES = {"pilot": 31.0, "local": 32.0}
 LOCAL = LocalReport(method="local", patch=[8, 8], **WEIGHTS, hold_out_psnr=SCORES, pilot=ADAPTIVE, **SOLVED)
-UNWEIGHED = replace(LOCAL, alpha={}, alpha_range=[0.0, 0.0], hold_out_psnr=None)
+UNWEIGHED = replace(LOCAL, alpha=0.0, hold_out_psnr=None)
 REPORTS = [
     FitReport(),
     FitReport(method="another", prior="Toy()"),
@@ -40,7 +40,7 @@ REPORTS = [
     PlateReport(method="plates", order=2, cutoff=None, tried=[], beyond_samples=0.0, device="cpu", hold_out_psnr={}),
     LOCAL,
     UNWEIGHED,
-    replace(LOCAL, groups=PatchWeights(**WEIGHTS, hold_out_psnr=SCORES)),
+    replace(LOCAL, groups=PatchWeight(**WEIGHTS, hold_out_psnr=SCORES)),
     LocalReport(method="areas", alpha=0.7, hold_out_psnr={"splines": 30.0, "local": 31.0}),
     LocalReport(method="noise", prior="Local()", patch=[8, 8], noise=0.1),
     TrainingReport(method="Adam", epochs=2, loss=0.1, learning_rate=0.01),

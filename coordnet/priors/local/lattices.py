@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.fit_reports import LocalReport, PatchWeights
+from coordnet.networks.fit_reports import LocalReport, PatchWeight
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.local.classes import LocalClasses
@@ -18,7 +18,7 @@ from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.mixture import Channels
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches
-from coordnet.priors.local.weights import HOPE, Weights, choose_weights
+from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.priors.spline import Spline, interpolated
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
@@ -55,39 +55,39 @@ class LocalLatticePlan(Plan):
         """Return the coefficients of one centered signal, and the estimate of it from its own part; see ``Plan``."""
         samples = Samples(self.lattice, values[0].movedim(0, -1))
         with tqdm(total=3, desc="patches", disable=not self.progress) as bar:
-            weights, grouped, held_out = self._weights(samples)
+            weight, grouped, held_out = self._weights(samples)
             bar.update()
             signal, linear, estimate, local = self._both(samples)
-            record = weights.record(signal.range, signal.known, "linear interpolation")
-            f = signal.kept(linear + weights.on(signal.known) * (local - linear))
+            record = weight.record(signal.range, "linear interpolation")
+            f = signal.kept(linear + weight.alpha * (local - linear))
             bar.update()
-            if not grouped.are_zero:
-                record["groups"] = PatchWeights(**grouped.record(signal.range, signal.known, "the patches"))
-                f = f + grouped.on(signal.known) * (signal.from_similar(f, ~signal.known) - f)
+            if grouped.alpha:
+                record["groups"] = PatchWeight(**grouped.record(signal.range, "the patches"))
+                f = f + grouped.alpha * (signal.from_similar(f, ~signal.known) - f)
             bar.update()
         coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.encoding.shape)
         method = "posterior means of patches, local prior, against linear interpolation"
         report = LocalReport(method=method, patch=list(self.prior.patch_on(self.lattice.grid)), **record)
         return Fitted(coefficients, report, estimate.learned(signal.range)), held_out
 
-    def _weights(self, samples: Samples) -> tuple[Weights, Weights, HeldOut | None]:
+    def _weights(self, samples: Samples) -> tuple[Weight, Weight, HeldOut | None]:
         """Return the weights of patches against linear interpolation, and of groups, from the lattice's own part.
 
         The last is the estimate of the lattice with these weights.
         """
         judged = HeldOut.draw(samples, 0.0, 0)
         if judged is None:
-            return Weights.none(), Weights.none(), None
+            return Weight(), Weight(), None
         signal, linear, _, local = self._both(judged.samples)
         truth = judged.values / signal.range
-        hidden = (~signal.known).expand_as(truth)
-        weights = choose_weights(signal.known, hidden, truth, linear, local)
-        f, grouped = signal.kept(linear + weights.on(signal.known) * (local - linear)), Weights.none()
-        if f.ndim == 3 and not weights.are_zero:
+        hidden = ~signal.known
+        weight = choose_weight(hidden, truth, linear, local)
+        f, grouped = signal.kept(linear + weight.alpha * (local - linear)), Weight()
+        if f.ndim == 3 and weight.alpha:
             third = signal.from_similar(f, ~signal.known)
-            grouped = choose_weights(signal.known, hidden, truth, f, third)
-            f = f + grouped.on(signal.known) * (third - f)
-        return weights, grouped, replace(judged, estimate=signal.range * f)
+            grouped = choose_weight(hidden, truth, f, third)
+            f = f + grouped.alpha * (third - f)
+        return weight, grouped, replace(judged, estimate=signal.range * f)
 
     def _both(self, samples: Samples) -> tuple[Signal, Tensor, Estimate, Tensor]:
         """Return samples on their grid, in units of their range, and both interpolations of them."""

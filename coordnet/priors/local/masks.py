@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.fit_reports import LocalReport, PatchWeights
+from coordnet.networks.fit_reports import LocalReport, PatchWeight
 from coordnet.plans.hold_out import HeldOut, middle
 from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
@@ -21,7 +21,7 @@ from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.similar_patches import GROUP_SHARE, fill_from_similar
-from coordnet.priors.local.weights import FARTHEST, HOPE, Weights, choose_weights, distances
+from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.sampling.samples import Geometry
 
 LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
@@ -75,7 +75,7 @@ class LocalPlan(Plan):
     """Reconstruct by the adaptive prior, then by the posterior means of overlapping patches under a mixture.
 
     The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
-    hidden samples give the weights of the patches against it; see ``choose_weights``. If they are in the middle of a
+    hidden samples give the weights of the patches against it; see ``choose_weight``. If they are in the middle of a
     large lattice, the mixture is then adapted to all of it. In pictures, clips and volumes, groups of patches that are
     similar in the result then give a third estimate (``fill_from_similar``). Hidden samples also give its weights
     against the second. Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
@@ -107,10 +107,9 @@ class LocalPlan(Plan):
         fitted, held_out = (begun or {}).get(self.prior.pilot) or self.pilot.solve_and_hold_out(values)
         signal = Signal.of(values[0], self.measurement.weights[0] > 0)
         pilot = fitted.signal(self.geometry.shape)[0] / signal.range
-        f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
+        f, record, learned = pilot, Weight().record(signal.range, PILOT), {}
         sought = ~signal.known if self.exact else torch.ones_like(signal.known)
-        near = distances(signal.known, clustered=self._clustered) <= FARTHEST
-        if held_out is not None and bool((sought & near).any()):
+        if held_out is not None and bool(sought.any()):
             f, record, learned, held_out = self._second(signal, pilot, held_out, sought)
         f = self._kept(signal, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
@@ -123,10 +122,6 @@ class LocalPlan(Plan):
             relative_residual=fitted.report.relative_residual or 0.0,
         )
         return Fitted(coefficients, report, {**fitted.learned, **learned}), held_out
-
-    @property
-    def _clustered(self) -> bool:
-        return self.measurement.is_structured_mask
 
     def _kept(self, signal: Signal, f: Lattice) -> Lattice:
         """Return an estimate with the known samples in their places, if they have no noise."""
@@ -142,47 +137,47 @@ class LocalPlan(Plan):
         is_part = held_out.estimate.shape != pilot.shape
         bar = tqdm(total=self._rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
         with bar:
-            classes, weights, grouped, held_out = self._decide(signal, held_out, bar.update)
-            record = weights.record(signal.range, signal.known, PILOT)
-            if weights.are_zero:
+            classes, weight, grouped, held_out = self._decide(signal, held_out, bar.update)
+            record = weight.record(signal.range, PILOT)
+            if not weight.alpha:
                 return pilot, record, {}, held_out
             if is_part:
                 classes = self._adapted(self._begin(signal), signal, pilot, bar.update)
             estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
-            f = self._kept(signal, pilot + weights.on(signal.known) * (classes.restore(estimate.f) - pilot))
+            f = self._kept(signal, pilot + weight.alpha * (classes.restore(estimate.f) - pilot))
             bar.update()
-            if not grouped.are_zero:
-                record["groups"] = PatchWeights(**grouped.record(signal.range, signal.known, "the patches"))
-                f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
+            if grouped.alpha:
+                record["groups"] = PatchWeight(**grouped.record(signal.range, "the patches"))
+                f = f + grouped.alpha * (signal.from_similar(f, sought, self._noise(signal)) - f)
             bar.update()
         return f, record, estimate.mapped(signal.range), held_out
 
     def _decide(
         self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]
-    ) -> tuple[LocalClasses, Weights, Weights, HeldOut]:
+    ) -> tuple[LocalClasses, Weight, Weight, HeldOut]:
         """Adapt classes to the samples that are not hidden; return them with the weights of patches and of groups.
 
         The last is the estimate with these weights.
         """
-        clustered = self._clustered
+        clustered = self.measurement.is_structured_mask
         deciding = signal.part(held_out.part)
         shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
         classes = self._adapted(self._begin(signal), shown, first, update)
         second = classes.restore(self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden).f)
         hidden = held_out.hidden.expand_as(first)
-        weights = choose_weights(shown.known, hidden, deciding.values, first, second, clustered=clustered)
+        weight = choose_weight(hidden, deciding.values, first, second, clustered=clustered)
         update()
         lattice = tuple(first.shape[1:])
-        f = self._kept(shown, first + weights.on(shown.known) * (second - first))
-        if weights.are_zero or len(lattice) not in (2, 3):
-            return classes, weights, Weights.none(), replace(held_out, estimate=signal.range * f)
+        f = self._kept(shown, first + weight.alpha * (second - first))
+        if not weight.alpha or len(lattice) not in (2, 3):
+            return classes, weight, Weight(), replace(held_out, estimate=signal.range * f)
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
         shown, inner, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
         third = shown.from_similar(inner, hidden, self._noise(signal))
-        grouped = choose_weights(shown.known, hidden, deciding.part(part).values, inner, third, clustered=clustered)
-        f[(..., *part)] += grouped.on(shown.known) * (third - inner)
+        grouped = choose_weight(hidden, deciding.part(part).values, inner, third, clustered=clustered)
+        f[(..., *part)] += grouped.alpha * (third - inner)
         update()
-        return classes, weights, grouped, replace(held_out, estimate=signal.range * f)
+        return classes, weight, grouped, replace(held_out, estimate=signal.range * f)
 
     def _noise(self, signal: Signal) -> float:
         return max(KNOWN_NOISE, self.prior.noise_in(signal.range) ** 2)
