@@ -207,6 +207,7 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.denoise(PICTURE, seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
         (lambda: cn.inpaint(PICTURE, KNOWN, prior=cn.Local(), seed=1.5), "`seed`: expected an integer of at least 0"),
         (lambda: cn.ThinPlate(seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
+        (lambda: cn.ThinPlate(2.5, 1.0, corner=0.5), "`order`: expected a whole one beside a corner, received 2.5"),
         (lambda: cn.ThinPlate(cutoff=1e-300), "`cutoff`: expected a number from 1e-09 to 1e.09, received 1e-300"),
         (lambda: cn.Local(strength=1e300), "`strength`: expected a number from 1e-09 to 1e.09, received 1e.300"),
         (lambda: cn.Local(rounds=1000), "`rounds`: expected an integer of at most 50, received 1000"),

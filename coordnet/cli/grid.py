@@ -242,5 +242,6 @@ def _chosen(prior: str, fitted: report.Record) -> str:
     name, _, given = prior.partition(":")
     if name != "plates" or "order" not in fitted or "cutoff=" in given:
         return ""
-    cutoff = fitted["cutoff"]
-    return f"order {fitted['order']}, " + ("interpolating, " if cutoff is None else f"cut-off {cutoff:g}, ")
+    cutoff, corner = fitted["cutoff"], fitted["corner"]
+    smoothing = "interpolating" if cutoff is None else f"cut-off {cutoff:g}"
+    return f"order {fitted['order']}, {smoothing}, " + (f"corner {corner:g}, " if corner else "")

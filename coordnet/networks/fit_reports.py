@@ -125,16 +125,18 @@ class EvolvingReport(FitReport):
 class PlateReport(FitReport):
     """The report of a fit by thin plates.
 
-    ``order`` is that of the derivatives whose squares are least, and ``cutoff`` the wavelength of the smoothing in
-    samples, None where the samples are interpolated. ``tried`` has the order, the cut-off and the squared error at
-    hidden samples of all plates that were compared. ``beyond_samples`` is the share of the nodes beyond the outermost
-    samples. ``drift`` has the coefficients of each column of a drift, one for each channel.
+    ``order`` is that of the derivatives whose squares are least, ``cutoff`` the frequency above which samples count as
+    noise, None where they are interpolated, and ``corner`` the frequency below which the energy is that of white noise,
+    0 for none. ``tried`` has these numbers and the squared error at hidden samples of all plates that were compared.
+    ``beyond_samples`` is the share of the nodes beyond the outermost samples. ``drift`` has the coefficients of each
+    column of a drift, one for each channel.
     """
 
     order: int | float
     cutoff: float | None
     tried: list[dict[str, Any]]
     beyond_samples: float
+    corner: float = 0.0
     drift: dict[str, list[float]] | None = None
 
 

@@ -279,6 +279,6 @@ def test_help_is_complete(run, command):
     assert "Usage: " in out
 
 
-@pytest.mark.parametrize("text", ["plates", "plates:order=4,cutoff=inf", "plates:order=3,cutoff=0.5"])
+@pytest.mark.parametrize("text", ["plates", "plates:order=4,cutoff=inf", "plates:order=3,cutoff=0.5,corner=0.2"])
 def test_plates_are_described_as_they_are_asked_for(text):
     assert specs.parse_prior(text).text == text

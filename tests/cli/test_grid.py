@@ -218,7 +218,8 @@ def test_a_drift_along_one_axis_reaches_nodes_that_only_rounding_puts_beyond_its
 
 def test_the_chosen_numbers_of_plates_are_said_whatever_the_seed():
     """Both numbers stand in the text of a prior that has them."""
-    found = {"order": 3, "cutoff": 1.4}
+    found = {"order": 3, "cutoff": 1.4, "corner": 0.0}
     texts = ("plates", "plates:seed=1", "plates:order=3,cutoff=1.4", "local")
     said = [_chosen(text, found) for text in texts]
     assert said == ["order 3, cut-off 1.4, "] * 2 + ["", ""]
+    assert _chosen("plates", found | {"corner": 0.25}) == "order 3, cut-off 1.4, corner 0.25, "

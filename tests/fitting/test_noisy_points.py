@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
 
 import coordnet as cn
 from coordnet.priors.plates import plate as plates
@@ -33,21 +34,21 @@ def test_generalized_errors_have_a_dense_twin():
     samples = cn.points(PLACES[:150], NOISY[:150], RNG.uniform(0.5, 2, 150), drift=columns)
     field = field_of(samples)
     b, weights = field.operator.toarray(), field.weights / field.weights.mean()
-    normal = (b.T * field.weights) @ b + energy_weight(3, 0.7) * field.energy(3).toarray()
+    normal = (b.T * field.weights) @ b + energy_weight(3, 0.7) * field.energy(3, 0.2).toarray()
     rough = np.eye(150) - b @ np.linalg.solve(normal, b.T * field.weights)
     drift = field.values[:, 1:]
     weighted = drift.T * field.weights
     rough -= rough @ drift @ np.linalg.solve(weighted @ rough @ drift, weighted @ rough)
     twin = 150 * (weights @ np.square(rough @ field.values[:, 0])) / np.trace(rough) ** 2
-    assert GeneralizedErrors([field]).of_plate(3, 0.7) == pytest.approx(twin, rel=0.05)
+    assert GeneralizedErrors([field]).of_plate(3, 0.7, 0.2) == pytest.approx(twin, rel=0.05)
 
 
-@pytest.mark.parametrize(("order", "cutoff"), [(2, 0.6), (4, 0.35), (3.5, 0.4)])
-def test_calm_plates_on_coarse_nodes_are_those_on_fine_ones(order, cutoff, monkeypatch):
+@pytest.mark.parametrize(("order", "cutoff", "corner"), [(2, 0.6, 0.0), (4, 0.35, 0.0), (3.5, 0.4, 0.0), (3, 0.5, 0.2)])
+def test_calm_plates_on_coarse_nodes_are_those_on_fine_ones(order, cutoff, corner, monkeypatch):
     field = field_of(cn.points(PLACES, NOISY))
-    whole = field.operator @ plate(field, order, cutoff)[0]
+    whole = field.operator @ plate(field, order, cutoff, corner)[0]
     monkeypatch.setitem(plates.FACTORIZED_NODES, 2, 50**2)
-    calm, _ = plate(field, order, cutoff)
+    calm, _ = plate(field, order, cutoff, corner)
     coarse = coarsened(field, 0.8 / cutoff)
     assert coarse.lattice[0] < 0.8 * field.lattice[0]
     bent = np.sqrt(np.square(whole - field.values).mean())
@@ -80,6 +81,26 @@ def test_noisy_points_choose_nearly_the_best_plate_with_hindsight():
     assert error("auto") < 1.1 * min(error(cn.ThinPlate(order=p, cutoff=w)) for p, w in tried)
 
 
+def test_points_of_bumps_choose_a_corner_that_helps():
+    """A few bumps have waves of all lengths up to their own, and none beyond, as plates without a corner have."""
+
+    def bumps(x):
+        centers = np.random.default_rng(1).random((12, 2))
+        return np.exp(-cdist(x, centers, "sqeuclidean") / 0.01).sum(1)
+
+    samples = cn.points(PLACES, bumps(PLACES) + 0.05 * RNG.normal(size=400))
+    found = cn.fit(samples, prior=cn.ThinPlate())
+    prior = cn.ThinPlate(found.report.order, found.report.cutoff, corner=found.report.corner)
+    assert prior.corner > 0 and cn.ThinPlate().settled(found.report).text == prior.text
+
+    def error(fit):
+        return np.square(fit(torch.from_numpy(QUERY))[:, 0].numpy() - bumps(QUERY)).mean()
+
+    plain = [cn.fit(samples, prior=cn.ThinPlate(p, w)) for p, w in [(2, 1.4), (3, 1.0), (4, 1.0), (5, 1.0), (5, 0.7)]]
+    assert error(found) < 0.95 * min(map(error, plain))
+    torch.testing.assert_close(cn.fit(samples, prior=prior).render(), found.render())
+
+
 def test_a_half_order_alone_has_its_cut_off_chosen():
     report = cn.fit(cn.points(PLACES, NOISY), prior=cn.ThinPlate(order=2.5)).report
     assert report.order == 2.5 and 0.2 < report.cutoff < 2
@@ -92,5 +113,5 @@ def test_a_few_hundred_points_are_judged_by_all_of_them():
     error = GeneralizedErrors([field]).of_plate(3, 0.7)
     assert _coarse_errors(field, 1.0)(3, 0.7) == pytest.approx(error, rel=1e-6)
     errors = FieldErrors(deciding_parts(field)[0], cn.ThinPlate())
-    (order, cutoff), expected = _smoothing_noise(field, errors, [2, 3])
-    assert expected == pytest.approx(_coarse_errors(field, max(1, 1 / cutoff))(order, cutoff), rel=0.05)
+    numbers, expected = _smoothing_noise(field, errors, [2, 3])
+    assert expected == pytest.approx(_coarse_errors(field, max(1, 1 / numbers[1]))(*numbers), rel=0.05)

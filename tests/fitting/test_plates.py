@@ -52,6 +52,30 @@ def test_the_energy_is_that_of_all_mixed_differences(lattice, order):
     assert f.ravel() @ plate_energy(lattice, order) @ f.ravel() == pytest.approx(total)
 
 
+def test_a_corner_adds_to_the_squared_frequencies_of_waves():
+    """The symbol of first differences is 2 sin(ω/2); waves on a torus are eigenvectors."""
+    i, j = np.indices((12, 10))
+    wave = np.cos(2 * np.pi * (3 * i / 12 + 2 * j / 10)).ravel()
+    square = 4 * (np.sin(np.pi * 3 / 12) ** 2 + np.sin(np.pi * 2 / 10) ** 2)
+    found = plate_energy((12, 10), 3, periodic=(True, True), corner=0.7) @ wave
+    np.testing.assert_allclose(found, (0.7**2 + square) ** 3 * wave, atol=1e-10)
+
+
+def test_plates_with_a_corner_are_matern_kriging():
+    """On a row of many nodes, order 2 has Matérn's covariance of smoothness 3/2, (1 + κr) exp(-κr)."""
+    known = np.zeros(300, dtype=bool)
+    known[[100, 112, 118, 140, 151, 155, 190]] = True
+    values = np.random.default_rng(0).normal(size=300)
+    values -= values[known].mean()
+    fit = fitted(
+        cn.sample(torch.from_numpy(values)[:, None], torch.from_numpy(known)), cn.ThinPlate(2, math.inf, corner=0.1)
+    )
+    r = 0.1 * np.abs(np.arange(300)[:, None] - np.flatnonzero(known))
+    covariance = (1 + r) * np.exp(-r)
+    kriged = covariance @ np.linalg.solve(covariance[known], values[known])
+    np.testing.assert_allclose(on_grid(fit)[50:250, 0], kriged[50:250], atol=0.01 * np.ptp(kriged))
+
+
 @pytest.mark.parametrize("cutoff", [math.inf, 0.8])
 def test_the_solve_has_a_dense_twin(cutoff):
     samples = masked(waves((8, 7), channels=2), 0.6)

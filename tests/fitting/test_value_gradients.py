@@ -57,7 +57,7 @@ def test_a_learned_prior_is_held_fixed(pattern):
 
 @pytest.mark.parametrize("grid", [(13,), (6, 5)])
 @pytest.mark.parametrize("pattern", ["every:2", "random:0.7", "entries:0.7", "scattered:0.9"])
-@pytest.mark.parametrize("prior", [cn.ThinPlate(1, np.inf), cn.ThinPlate(2, np.inf), cn.ThinPlate(2, 1.0)])
+@pytest.mark.parametrize("prior", [cn.ThinPlate(1, np.inf), cn.ThinPlate(2, np.inf), cn.ThinPlate(2, 1.0, corner=0.5)])
 def test_gradients_flow_through_plates(grid, pattern, prior):
     """Also beyond the samples, and through natural splines, which plates of rows are."""
     samples = cn.sample(signal(*grid, 2), pattern)

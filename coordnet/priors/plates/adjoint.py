@@ -33,14 +33,16 @@ class FollowedPlate(torch.autograd.Function):
         return ctx.adjoint(gradients[0]), None, None
 
 
-def adjoint(field: Field, order: int | float, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
+def adjoint(
+    field: Field, order: int | float, cutoff: float, corner: float, g: Float[np.ndarray, "size columns"]
+) -> np.ndarray:
     """Return Tᵀ g, (n, columns), for the linear map T of the samples' values to ``plate``'s lattice signal.
 
     The systems are symmetric, so that it takes one more solve of the same system.
     """
-    if is_spline(field, order, cutoff):
+    if is_spline(field, order, cutoff, corner):
         return _spline_adjoint(field, int(order), g)
-    k = field.energy(order)
+    k = field.energy(order, corner)
     if field.on_nodes and cutoff == math.inf:
         unknown = np.ones(len(g), dtype=bool)
         unknown[field.nodes] = False

@@ -29,6 +29,7 @@ from coordnet.priors.plates.search import (
     climb,
     least_near,
     whole_orders,
+    with_corner,
 )
 from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
@@ -82,9 +83,9 @@ class FieldErrors:
         self.field, self.prior = field, prior
         most = POINT_ROUNDS if field.laid else MOST_FOLDS
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
-        self.tried: dict[tuple[int | float, float], float] = {}
+        self.tried: dict[Numbers, float] = {}
         self._energy = cache(field.energy)
-        self._band = cache(lambda order: Band.of(self._energy(order)))
+        self._band = cache(lambda order, corner: Band.of(self._energy(order, corner)))
         self.others = [FieldErrors(other, prior, rounds) for other in others]
         for other in self.others:
             if other.field.lattice == field.lattice:
@@ -135,32 +136,35 @@ class FieldErrors:
         order = np.random.default_rng([FOLDS_SEED + self.prior.seed, fold]).permutation(count)
         return (order < max(1, round(count * self.prior.hold_out)))[cells]
 
-    def of_plate(self, order: int | float, cutoff: float) -> float:
+    def of_plate(self, order: int | float, cutoff: float, corner: float = 0.0) -> float:
         """Return the error of plates; infinity if the samples do not determine them."""
-        if (order, cutoff) not in self.tried:
+        numbers = order, cutoff, corner
+        if numbers not in self.tried:
             try:
-                self.tried[order, cutoff] = float(self.squares_of_plate(order, cutoff).mean())
+                self.tried[numbers] = float(self.squares_of_plate(*numbers).mean())
             except SingularPlate:
-                self.tried[order, cutoff] = math.inf
-        return self.tried[order, cutoff]
+                self.tried[numbers] = math.inf
+        return self.tried[numbers]
 
-    def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
+    def squares_of_plate(self, order: int | float, cutoff: float, corner: float = 0.0) -> np.ndarray:
         """Return the squared error at each hidden sample, of the field and of the other ones."""
         own = (
-            self._squares_by_bands(order, cutoff)
+            self._squares_by_bands(order, cutoff, corner)
             if self.field.has_narrow_band
-            else self._squares_by_solves(order, cutoff)
+            else self._squares_by_solves(order, cutoff, corner)
         )
-        return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
+        others = (other.squares_of_plate(order, cutoff, corner) for other in self.others if other.folds)
+        return np.concatenate([own, *others])
 
-    def _squares_by_solves(self, order: int | float, cutoff: float) -> np.ndarray:
-        energy = self._energy(order)
-        return self._squares(lambda _, shown: plate(shown, order, cutoff, energy)[0])
+    def _squares_by_solves(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
+        energy = self._energy(order, corner)
+        return self._squares(lambda _, shown: plate(shown, order, cutoff, corner, energy=energy)[0])
 
-    def _squares_by_bands(self, order: int | float, cutoff: float) -> np.ndarray:
-        if min(int(hidden.size - hidden.sum()) for hidden in self.folds) < polynomials(order, self.field.dims):
+    def _squares_by_bands(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
+        shown = min(int(hidden.size - hidden.sum()) for hidden in self.folds)
+        if not corner and shown < polynomials(order, self.field.dims):
             raise SingularPlate("fewer points than polynomials without energy")
-        energy, strength = self._band(order), energy_weight(order, cutoff)
+        energy, strength = self._band(order, corner), energy_weight(order, cutoff)
         return self._squares(lambda fold, _: self._equations[fold].solve(energy, strength))
 
     @cached_property
@@ -172,11 +176,13 @@ class FieldErrors:
 
         A cut-off of None stands for samples that are interpolated.
         """
-        order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
-        error = self.of_plate(order, cutoff) if self.folds else math.inf
+        order, cutoff, corner = chosen.order or LOWEST, chosen.cutoff or math.inf, chosen.corner
+        error = self.of_plate(order, cutoff, corner) if self.folds else math.inf
         psnr = {} if math.isinf(error) else {"plates": decibels(error)}
-        tried = [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in self.tried.items()]
-        return {"order": order, "cutoff": _finite(cutoff), "hold_out_psnr": psnr, "tried": tried}
+        tried = [
+            {"order": p, "cutoff": _finite(w), "corner": c, "error": _finite(e)} for (p, w, c), e in self.tried.items()
+        ]
+        return {"order": order, "cutoff": _finite(cutoff), "corner": corner, "hold_out_psnr": psnr, "tried": tried}
 
     def _squares(self, estimate: Callable[[int, Field], np.ndarray]) -> np.ndarray:
         """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1.
@@ -236,7 +242,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones.
     """
     errors = _errors_of(field, prior)
-    order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
+    order, cutoff, corner = prior.order or LOWEST, prior.cutoff or math.inf, prior.corner
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
     if errors.hides_singly:
@@ -255,7 +261,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
             at = POINT_ORDERS.index(order)
             orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
         least = errors.of_plate(order, cutoff)
-        best, expected = _smoothing_noise(field, errors, orders) if field.laid else ((order, cutoff), math.inf)
+        best, expected = _smoothing_noise(field, errors, orders) if field.laid else ((order, cutoff, corner), math.inf)
         if field.dims < 3:
             expected = errors.of_plate(*best)
         if not expected < (least if field.dims < 3 else CLEAR * least):
@@ -263,11 +269,11 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
             best = by_hidden_points(error, orders) if field.laid else by_orders(error, orders, CUTOFFS)
             expected = error(*best)
         if expected < least:
-            order, cutoff = best
+            order, cutoff, corner = best
     if field.laid and prior.order is None and cutoff == math.inf and order <= ROUGH_ORDER:
         near = [p for p in POINT_ORDERS if abs(p - order) <= 0.5]
         order = min(near, key=lambda p: errors.of_plate(p, cutoff))
-    return replace(prior, order=order, cutoff=cutoff), errors
+    return replace(prior, order=order, cutoff=cutoff, corner=corner), errors
 
 
 def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
@@ -288,13 +294,15 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
     """
     fields = [errors.field, *(other.field for other in errors.others)]
     if errors.cells is not None or sum(len(field.values) for field in fields) < FEWEST:
-        return (LOWEST, math.inf), math.inf
+        return (LOWEST, math.inf, 0.0), math.inf
     error = GeneralizedErrors(fields).of_plate
-    order, cutoff = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)
+    order, cutoff, _ = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)
     flat = field.dims == 2 and field.latitude is None
     if flat and fields[0] is not field and (cutoff < 1 or field.has_narrow_band):
         error = _coarse_errors(field, max(1.0, 1 / cutoff))
-    best = least_near(error, [p for p in orders if abs(p - order) <= 1], cutoff)
+    best = with_corner(error, (order, cutoff, 0.0)) if len(orders) > 1 else (order, cutoff, 0.0)
+    if best[2] == 0:
+        best = least_near(error, [p for p in orders if abs(p - order) <= 1], cutoff)
     return best, error(*best)
 
 
@@ -302,7 +310,11 @@ def _coarse_errors(field: Field, step: float) -> Error:
     """Return the errors of generalized cross-validation on coarser nodes, by orders and cut-offs on a field's own."""
     coarse = coarsened(field, step)
     errors = GeneralizedErrors([coarse] if coarse.has_narrow_band else deciding_parts(coarse))
-    return lambda order, cutoff: errors.of_plate(order, coarse_cutoff(order, cutoff, step, field.dims))
+
+    def error(order: int | float, cutoff: float, corner: float = 0.0) -> float:
+        return errors.of_plate(order, coarse_cutoff(order, cutoff, step, field.dims), step * corner)
+
+    return error
 
 
 def _finite(number: float) -> float | None:

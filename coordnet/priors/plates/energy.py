@@ -12,7 +12,11 @@ Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not
 
 
 def plate_energy(
-    lattice: tuple[int, ...], order: int | float, frequency: float = math.pi, periodic: tuple[bool, ...] = ()
+    lattice: tuple[int, ...],
+    order: int | float,
+    frequency: float = math.pi,
+    periodic: tuple[bool, ...] = (),
+    corner: float = 0.0,
 ) -> Sparse:
     """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
@@ -22,7 +26,15 @@ def plate_energy(
 
     The energy of order p + 1/2 is |ω|^(2p+1) in frequencies, which no differences have. In its place is its tangent,
     (ω₀ |ω|^2p + |ω|^(2p+2) / ω₀) / 2, at a ``frequency`` ω₀ in radians a node; it is nowhere below.
+
+    With a ``corner`` κ in radians a node the energy of a whole order is Σ p!/q!(p-q)! κ^(2p-2q) K_q over q ≤ p, which
+    is (κ² + |ω|²)^p in frequencies: its inverse is the covariance of Whittle and Matérn, of smoothness p - d/2.
+    Lindgren, Rue and Lindström, "An explicit link between Gaussian fields and Gaussian Markov random fields" (2011).
     """
+    if corner:
+        energies = (math.comb(int(order), q) * corner ** (2 * (order - q)) for q in range(int(order) + 1))
+        parts = (weight * plate_energy(lattice, q, periodic=periodic) for q, weight in enumerate(energies))
+        return sparse.csr_array(sum(parts))
     if order % 1:
         lower = int(order)
         below, above = (plate_energy(lattice, p, periodic=periodic) for p in (lower, lower + 1))

@@ -133,9 +133,9 @@ class Field:
         """The number of axes of more than one node, at least 1."""
         return dimensions(self.lattice)
 
-    def energy(self, order: int | float) -> Sparse:
+    def energy(self, order: int | float, corner: float = 0.0) -> Sparse:
         """Return the energy of plates on the lattice; see ``plate_energy``."""
-        return plate_energy(self.lattice, order, self.frequency, self.periodic)
+        return plate_energy(self.lattice, order, self.frequency, self.periodic, corner)
 
     @property
     def frequency(self) -> float:

@@ -37,16 +37,16 @@ class GeneralizedErrors:
         self.equations = [NormalEquations(field) if field.has_narrow_band else None for field in self.fields]
         lattices = [field.lattice for field in fields]
         self.alike = [lattices.index(lattice) for lattice in lattices]  # the first field of each lattice
-        self._energy = cache(lambda k, order: self.fields[k].energy(order))
-        self._band = cache(lambda k, order: Band.of(self._energy(k, order)))
+        self._energy = cache(lambda k, order, corner: self.fields[k].energy(order, corner))
+        self._band = cache(lambda k, order, corner: Band.of(self._energy(k, order, corner)))
         self.of_plate = cache(self._of_plate)
 
-    def _of_plate(self, order: int | float, cutoff: float) -> float:
+    def _of_plate(self, order: int | float, cutoff: float, corner: float = 0.0) -> float:
         """Return the error of plates; infinity if the points do not determine them, or they nearly interpolate."""
         squares, free, count = 0.0, 0.0, 0
         for k, (field, signs) in enumerate(zip(self.fields, self.signs, strict=True)):
             try:
-                f = self._solved(k, order, cutoff)
+                f = self._solved(k, order, cutoff, corner)
             except SingularPlate:
                 return np.inf
             left = field.without_drift(field.left_by(f), field.drift_coefficients(f))
@@ -56,11 +56,11 @@ class GeneralizedErrors:
             count += len(weights)
         return count * squares / free**2 if free > FEWEST_FREE * count else np.inf
 
-    def _solved(self, k: int, order: int | float, cutoff: float) -> Float[np.ndarray, "size columns"]:
+    def _solved(self, k: int, order: int | float, cutoff: float, corner: float) -> Float[np.ndarray, "size columns"]:
         equations, first = self.equations[k], self.alike[k]
         if equations is None:
-            return plate(self.fields[k], order, cutoff, self._energy(first, order))[0]
-        return equations.solve(self._band(first, order), energy_weight(order, cutoff))
+            return plate(self.fields[k], order, cutoff, corner, energy=self._energy(first, order, corner))[0]
+        return equations.solve(self._band(first, order, corner), energy_weight(order, cutoff))
 
 
 def _beside(field: Field, columns: Float[np.ndarray, "n columns"]) -> Field:

@@ -28,7 +28,7 @@ OUTERMOST = 1.7  # radius on a map within which its corners have points, where d
 COARSE_CELLS = 300  # cells on the whole sphere in which means of values are taken for the coarse spline
 
 
-def sphere_plate(field: Field, order: int | float, strength: float) -> tuple[np.ndarray, PlateSolution]:
+def sphere_plate(field: Field, order: int | float, strength: float, corner: float) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of plates on maps of the sphere's parts, and the solve.
 
     Raises
@@ -52,7 +52,8 @@ def sphere_plate(field: Field, order: int | float, strength: float) -> tuple[np.
         onto = EqualAreaMap(center)
         at = onto.onto_plane(nodes[near]) / h + (part.lattice[0] - 1) / 2
         if energy is None:
-            energy = strength * (plate_energy(part.lattice, order, field.frequency) + tie * _identity(part.lattice))
+            own = plate_energy(part.lattice, order, field.frequency, corner=corner)
+            energy = strength * (own + tie * _identity(part.lattice))
         start = coarse(onto.from_plane(_plane(part.lattice, h)))
         if len(part.values):
             weighted = sparse.csr_array(part.operator.T * part.weights)

@@ -17,6 +17,7 @@ class PlateParameters:
     cutoff: float | None = None
     hold_out: float = 0.1
     seed: int = 0
+    corner: float = 0.0
 
     def __post_init__(self) -> None:
         if self.order is not None:
@@ -25,6 +26,10 @@ class PlateParameters:
             object.__setattr__(self, "order", int(self.order) if self.order % 1 == 0 else float(self.order))
         if self.cutoff is not None and self.cutoff != math.inf:
             _checks.between("cutoff", self.cutoff, *CUTOFF_BOUNDS)
+        if self.corner:
+            object.__setattr__(self, "corner", float(_checks.between("corner", self.corner, *CUTOFF_BOUNDS)))
+            if self.order is None or self.order % 1:
+                raise _checks.wrong("order", "a whole one beside a corner", self.order)
         if self.hold_out != 0 or not self.is_chosen:
             if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
                 expected = "a number above 0 and below 1, or 0 where nothing is chosen"

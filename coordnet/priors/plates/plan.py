@@ -139,7 +139,9 @@ class ThinPlatePlan(Plan):
 
         def onto_samples(gradient: Tensor) -> Tensor:
             g = gradient.reshape(-1, f.shape[0]).T.numpy()
-            found = torch.from_numpy(adjoint(field, chosen.order or 1, chosen.cutoff or math.inf, g).T.copy())
+            found = torch.from_numpy(
+                adjoint(field, chosen.order or 1, chosen.cutoff or math.inf, chosen.corner, g).T.copy()
+            )
             result = torch.zeros(values.shape, dtype=torch.float64).flatten(2)
             result[..., known] = found.reshape(*values.shape[:2], -1)
             return result.reshape(values.shape).to(values)
@@ -159,12 +161,13 @@ def solve_plate(
     given = prior.order or 1
     for order in (given, *range(math.ceil(given) - 1, 0, -1)):
         try:
-            f, solution = plate(field, order, prior.cutoff or math.inf, progress=progress)
+            f, solution = plate(field, order, prior.cutoff or math.inf, prior.corner, progress=progress)
         except SingularPlate as error:
             reason = str(error)
             continue
         if not warns and swings(field, f):
-            f, solution = tiled_plate(field, order, energy_weight(order, prior.cutoff or math.inf), coarse_order=1)
+            strength = energy_weight(order, prior.cutoff or math.inf)
+            f, solution = tiled_plate(field, order, strength, prior.corner, coarse_order=1)
         if order < given and warns:
             text = f"`prior`: the samples do not determine plates of order {given}; those of order {order} are taken"
             warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)

@@ -24,7 +24,13 @@ JUDGED_NODES = 2**14  # nodes by which the share of a fit of points that is extr
 
 
 def plate(
-    field: Field, order: int | float, cutoff: float, energy: Sparse | None = None, *, progress: bool = False
+    field: Field,
+    order: int | float,
+    cutoff: float,
+    corner: float = 0.0,
+    *,
+    energy: Sparse | None = None,
+    progress: bool = False,
 ) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
 
@@ -40,18 +46,18 @@ def plate(
         If the samples do not determine the plate.
     """
     count, dims = len(field.values), field.dims
-    if count < polynomials(order, dims):
+    if not corner and count < polynomials(order, dims):
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
-    if is_spline(field, order, cutoff):
+    if is_spline(field, order, cutoff, corner):
         return natural_spline(field, int(order))
     strength = energy_weight(order, cutoff)
     if field.latitude is not None:
-        return sphere_plate(field, order, strength)
+        return sphere_plate(field, order, strength, corner)
     if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
         if cutoff < COARSENED:
-            return _calm_plate(field, order, cutoff, progress=progress)
-        return tiled_plate(field, order, strength, progress=progress)
-    k = field.energy(order) if energy is None else energy
+            return _calm_plate(field, order, cutoff, corner, progress=progress)
+        return tiled_plate(field, order, strength, corner, progress=progress)
+    k = field.energy(order, corner) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
         f = np.zeros((k.shape[0], field.values.shape[1]))
         f[field.nodes] = field.values
@@ -66,18 +72,20 @@ def plate(
     return solution.x, solution
 
 
-def _calm_plate(field: Field, order: int | float, cutoff: float, *, progress: bool) -> tuple[np.ndarray, PlateSolution]:
+def _calm_plate(
+    field: Field, order: int | float, cutoff: float, corner: float, *, progress: bool
+) -> tuple[np.ndarray, PlateSolution]:
     """Return a plate of a low cut-off on a large lattice of points, solved on as many nodes as that needs.
 
     A point changes such a plate far around it, beyond the overlap of tiles on finer nodes.
     """
     step = COARSENED / cutoff
     coarse = coarsened(field, step)
-    cutoff = coarse_cutoff(order, cutoff, step, field.dims)
+    cutoff, corner = coarse_cutoff(order, cutoff, step, field.dims), step * corner
     if math.prod(coarse.lattice) > FACTORIZED_NODES[field.dims]:
-        f, solution = tiled_plate(coarse, order, energy_weight(order, cutoff), progress=progress)
+        f, solution = tiled_plate(coarse, order, energy_weight(order, cutoff), corner, progress=progress)
     else:
-        f, solution = plate(coarse, order, cutoff)
+        f, solution = plate(coarse, order, cutoff, corner)
     left = coarse.left_by(f) if solution.left is None else solution.left
     return refined(field, coarse, f), replace(solution, left=left)
 
@@ -87,9 +95,9 @@ def energy_weight(order: int | float, cutoff: float) -> float:
     return INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
 
 
-def is_spline(field: Field, order: int | float, cutoff: float) -> bool:
-    """Return whether a plate is a natural spline: on a line, through samples at nodes, and of a whole order."""
-    return field.dims == 1 and field.on_nodes and cutoff == math.inf and order % 1 == 0
+def is_spline(field: Field, order: int | float, cutoff: float, corner: float) -> bool:
+    """Return whether a plate is a natural spline: on a line, through samples at nodes, of a whole order, no corner."""
+    return not corner and field.dims == 1 and field.on_nodes and cutoff == math.inf and order % 1 == 0
 
 
 def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]:

@@ -50,6 +50,10 @@ class ThinPlate(PlateParameters, Prior):
         The fraction of the samples that is hidden for a choice, or for the report; 0 where neither is wanted.
     seed : int
         The seed of the hidden samples.
+    corner : float
+        The frequency κ, in radians a sample, below which the energy is that of white noise: with it the energy is
+        (κ² + |ω|²)^p at frequencies ω, and a signal returns to its mean far from samples. Points with noise choose it
+        where neither the order nor the cut-off is given; 0 for none.
 
     Raises
     ------
@@ -104,7 +108,7 @@ class ThinPlate(PlateParameters, Prior):
     @property
     def text(self) -> str:
         """The prior as the command line reads it, without what does not matter where both numbers are given."""
-        return self._text("order", "cutoff") if self.is_chosen else super().text
+        return self._text("order", "cutoff", *["corner"] * (self.corner > 0)) if self.is_chosen else super().text
 
     @property
     def keeps_samples(self) -> bool:
@@ -120,7 +124,8 @@ class ThinPlate(PlateParameters, Prior):
         """Return the prior with the order and the cut-off of a fit, where hidden samples chose them for all of it."""
         if self.is_chosen or not isinstance(report, PlateReport):
             return self
-        return replace(self, order=report.order, cutoff=report.cutoff or math.inf, hold_out=0.0)
+        numbers: Any = {"order": report.order, "cutoff": report.cutoff or math.inf, "corner": report.corner}
+        return replace(self, **numbers, hold_out=0.0)
 
     def taught(self, fits: Sequence[Learned]) -> "ThinPlate":
         """Return the prior with the order and the cut-off of the first fit."""

@@ -12,8 +12,10 @@ STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search e
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
 
-Numbers = tuple[int | float, float]  # an order and a cut-off
-Error = Callable[[int | float, float], float]  # the error of plates of an order and a cut-off
+CORNERED = 5  # order of plates with a corner: those of order 6 have the same errors to 1 %, and take longer
+
+Numbers = tuple[int | float, float, float]  # an order, a cut-off and a corner
+Error = Callable[..., float]  # the error of plates of these numbers, without a corner if that is not given
 
 
 def whole_orders(orders: Sequence[int | float]) -> Sequence[int | float]:
@@ -26,8 +28,22 @@ def by_hidden_points(error: Error, orders: Sequence[int | float]) -> Numbers:
 
     Whole orders with every second cut-off come first, then the half orders and the cut-offs next to the best one.
     """
-    order, cutoff = by_orders(error, whole_orders(orders), POINT_CUTOFFS[::2], patience=1)
+    order, cutoff, _ = by_orders(error, whole_orders(orders), POINT_CUTOFFS[::2], patience=1)
     return least_near(error, [p for p in orders if p == order or abs(p - order) == 0.5], cutoff)
+
+
+def with_corner(error: Error, numbers: Numbers) -> Numbers:
+    """Return numbers, or those of a plate of order ``CORNERED`` with a corner if its error is less.
+
+    The cut-off is the one next to theirs that is best with the middle corner, and the corner the best with that.
+    """
+    at = min(range(len(POINT_CUTOFFS)), key=lambda k: abs(math.log(POINT_CUTOFFS[k] / numbers[1])))
+    corners = POINT_CUTOFFS[at + 1 : at + 6]
+    if len(corners) < 3:
+        return numbers
+    cutoff = min(POINT_CUTOFFS[max(at - 1, 0) : at + 2], key=lambda w: error(CORNERED, w, corners[2]))
+    corner = min(corners, key=lambda c: error(CORNERED, cutoff, c))
+    return min(numbers, (CORNERED, cutoff, corner), key=lambda found: error(*found))
 
 
 def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Numbers:
@@ -38,7 +54,7 @@ def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Nu
     at = POINT_CUTOFFS.index(cutoff)
     three = POINT_CUTOFFS[max(at - 1, 0) : at + 2]
     between = _least(three, [error(order, w) for w in three])
-    return order, min((cutoff, between), key=lambda w: error(order, w))
+    return order, min((cutoff, between), key=lambda w: error(order, w)), 0.0
 
 
 def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
@@ -62,7 +78,7 @@ def by_orders(error: Error, orders: Sequence[int | float], cutoffs: Sequence[flo
         return error(p, best[p])
 
     order = climb(orders, smoothed, gain=stop.get("gain", ORDER_GAIN))
-    return order, best[order]
+    return order, best[order], 0.0
 
 
 def climb(

@@ -68,6 +68,7 @@ def tiled_plate(
     field: Field,
     order: int | float,
     strength: float,
+    corner: float = 0.0,
     *,
     coarse_order: int | float | None = None,
     progress: bool = False,
@@ -85,7 +86,7 @@ def tiled_plate(
     lattice = tuple(field.lattice[j] for j in used)
     periodic = tuple(bool(field.periodic) and field.periodic[j] for j in used)
     field = replace(field, lattice=lattice, positions=field.positions[:, used], periodic=periodic)
-    result, step = _bridge(field, coarse_order or order)
+    result, step = _bridge(field, coarse_order or order, 0.0 if coarse_order else corner)
     tie = least_tie(LENGTH * step, order)
     dims = len(lattice)
     cores = (LONG_CORE[dims], *(CORE[dims] for _ in lattice[1:]))
@@ -97,7 +98,7 @@ def tiled_plate(
     for tile in tqdm(tiles, "plates", disable=not progress or len(tiles) < BAR, dynamic_ncols=True):
         shape, wraps = tuple(w.size for w in tile), tuple(w.periodic for w in tile)
         if shape not in energies:
-            energy = plate_energy(shape, order, field.frequency, wraps)
+            energy = plate_energy(shape, order, field.frequency, wraps, corner)
             energies[shape] = strength * (energy + tie * sparse.eye_array(math.prod(shape)))
         rows, operator = strips.rows(tile)
         if len(rows):
@@ -176,7 +177,7 @@ class _Strips:
         return relative % self.field.lattice[j] if self.field.periodic[j] else relative
 
 
-def _bridge(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
+def _bridge(field: Field, order: int | float, corner: float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
     step = bridging_step(field)
     normal, right, parts = 0.0, np.zeros(1), math.ceil(len(field.values) / BLENDED_POINTS)
@@ -184,6 +185,6 @@ def _bridge(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*latti
         coarse = coarsened(field.select(rows), step)
         weighted = sparse.csr_array(coarse.operator.T * coarse.weights)
         normal, right = normal + weighted @ coarse.operator, right + weighted @ coarse.values
-    normal = normal + BRIDGE_CUTOFF ** (-2 * order) * coarse.energy(order)
+    normal = normal + BRIDGE_CUTOFF ** (-2 * order) * coarse.energy(order, step * corner)
     nodes = solve(normal, right, coarse.dims, exactly=True).x
     return refined(field, coarse, nodes).reshape(*field.lattice, -1), step
