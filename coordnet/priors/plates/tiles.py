@@ -177,7 +177,9 @@ class _Strips:
         return relative % self.field.lattice[j] if self.field.periodic[j] else relative
 
 
-def _bridge(field: Field, order: int | float, corner: float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
+def _bridge(
+    field: Field, order: int | float, corner: float = 0.0
+) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
     step = bridging_step(field)
     normal, right, parts = 0.0, np.zeros(1), math.ceil(len(field.values) / BLENDED_POINTS)
