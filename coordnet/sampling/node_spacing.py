@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
 TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
 GAIN = 0.7  # ratio of the squared errors of hidden points below which other scales are taken
+LEAST = 1e-20  # squared error, relative to the variance, below which it is rounding
 MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FINEST = 0.5  # distance of the nodes of that lattice, relative to those that the mean distance asks for, at least
@@ -51,27 +52,32 @@ def own_spacing(x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], sp
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
     """Return the power of two of each axis, in its units, over which values change as much as along the others.
 
-    All are 1, unless splines through the points without one of them predict it clearly better with others. The search
-    starts from 1, or from the extents of the axes where these are better.
+    All are 1, unless splines through the points without one of them predict it clearly better with others, in the
+    geometric mean of the channels. The search starts from 1, or from the extents of the axes where these are better.
     """
     extent = np.ptp(x, axis=0)
-    used = extent > 0
-    first = y[:, 0]
-    there = np.isfinite(first)
-    result = np.ones(x.shape[1])
-    if used.sum() < 2 or there.sum() < 8 * x.shape[1] or not np.ptp(first[there]):
+    used, result = extent > 0, np.ones(x.shape[1])
+    if used.sum() < 2:
         return result
-    near = _some(x[there][:, used] / extent[used])
-    x, y, extent = x[there][near][:, used], first[there][near], extent[used]
-    scales = np.exp2(np.zeros(len(extent)))
-    least = _error(x, y, scales)
+    x, extent = x[:, used], extent[used]
+    known = [(np.isfinite(column), column) for column in y.T]
+    parts = [_some(x[there], column[there], extent) for there, column in known if there.sum() >= 8 * len(used)]
+    parts = [part for part in parts if np.ptp(part[1]) > 0]
+    if not parts:
+        return result
+
+    def error(scales: np.ndarray) -> float:
+        return float(np.exp(np.mean([np.log(_error(*part, scales)) for part in parts])))
+
+    scales = np.ones(len(extent))
+    least = error(scales)
     sized = np.exp2(np.round(np.log2(extent)))
     sized /= sized.max()
-    if (error := _error(x, y, sized)) < GAIN * least:
-        scales, least = sized, error
+    if (found := error(sized)) < GAIN * least:
+        scales, least = sized, found
     for _ in range(MOST_DOUBLINGS):
         others = [scales * np.exp2(step) for step in _steps(len(scales))]
-        errors = [_error(x, y, other) for other in others]
+        errors = [error(other) for other in others]
         best = int(np.argmin(errors))
         if errors[best] >= GAIN * least:
             break
@@ -85,10 +91,13 @@ def _steps(dims: int) -> list[np.ndarray]:
     return [sign * np.eye(dims)[j] for j, sign in itertools.product(range(1 if dims == 2 else 0, dims), (1, -1))]
 
 
-def _some(x: np.ndarray) -> np.ndarray:
-    """Return the numbers of the points nearest to one in the middle, so that they are as dense as all are."""
-    middle = np.median(x, axis=0)
-    return np.atleast_1d(KDTree(x).query(middle, min(TRIED, len(x)))[1])
+def _some(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], extent: Float[np.ndarray, " d"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points nearest to one in the middle, so that they are as dense as all are, and their values."""
+    u = x / extent
+    near = np.atleast_1d(KDTree(u).query(np.median(u, axis=0), min(TRIED, len(u)))[1])
+    return x[near], y[near]
 
 
 def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:
@@ -106,4 +115,4 @@ def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:
     except np.linalg.LinAlgError:  # the points are on a line
         return float("inf")
     errors = (inverse[: len(u), : len(u)] @ y) / np.diag(inverse)[: len(u)]
-    return float(np.median(errors**2)) if np.isfinite(errors).all() else float("inf")
+    return max(float(np.median(errors**2)), LEAST * y.var()) if np.isfinite(errors).all() else float("inf")

@@ -72,6 +72,16 @@ def test_a_planted_anisotropy_is_found(factor):
     assert scales_of(PLACES, smooth(PLACES)[:, None]).tolist() == [1.0, 1.0]
 
 
+def test_all_columns_of_values_choose_the_scales_together():
+    """Noise has none to choose, and a plane, which splines meet to rounding, does not matter."""
+    places, noise = PLACES * [1, 8], RNG.normal(size=300)
+    alone = scales_of(places, smooth(PLACES)[:, None])
+    for other in (noise, places @ [1.0, 2.0], np.full(300, 3.0), np.where(np.arange(300) < 5, 1.0, np.nan)):
+        for columns in ([smooth(PLACES), other], [other, smooth(PLACES)]):
+            np.testing.assert_array_equal(scales_of(places, np.stack(columns, -1)), alone)
+    assert scales_of(places, (places @ [1.0, 2.0])[:, None]).tolist() == [1.0, 1.0]
+
+
 def test_units_change_nothing():
     """Powers of two change no bit; kilometres become metres with rounding."""
     query = torch.from_numpy(RNG.random((50, 2)))
