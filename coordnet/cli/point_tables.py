@@ -64,14 +64,10 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
         raise mismatch(path, "another column for each coordinate, value and drift", ", ".join(names[:used]))
     periods = {name: _length(name, text) for name, text in _pairs("period", asked.period, names[:d]).items()}
     with specs.naming(path):
-        deviations = numbers[:, -1] if sigma else None
-        if deviations is not None:  # a value whose noise is unknown is as one that is missing
-            numbers[~(deviations > 0)] = np.nan
-            deviations = np.where(deviations > 0, deviations, 1.0)
         samples = points(
             numbers[:, :d],
             numbers[:, d : d + len(values)],
-            deviations,
+            numbers[:, -1] if sigma else None,
             names=names[:d],
             units={name: unit for name, unit in units.items() if name in names[:d]},
             period=periods,

@@ -117,7 +117,7 @@ def points(
     """Return values at points anywhere as samples, with nodes for a fit: ``cn.fit(cn.points(coordinates, values))``.
 
     The nodes are half the points' mean distance apart and extend beyond them, whatever the result is evaluated at.
-    Points are left out where a coordinate or a drift is NaN, or all values are; a channel that is NaN is unknown.
+    Points are left out where a coordinate, a drift or σ is NaN, or all values are; a channel that is NaN is unknown.
     Points at the same place are averaged by their σ. Columns of values may have other units and other smoothness: they
     share the nodes, and each is fitted as if it were alone.
 
@@ -128,7 +128,7 @@ def points(
     values : (n,) or (n, channels)
         An array, a tensor, or columns.
     sigma : number or (n,), optional
-        The standard deviation of the noise, of all values or of each point's.
+        The standard deviation of the noise, of all values or of each point's; a point is left out where it is NaN.
     names : sequence of str, optional
         The names of the axes; those of a frame's columns, or x, y, z and t, if they are not given.
     units : mapping or sequence of str, optional
@@ -160,7 +160,7 @@ def points(
         _checks.positive(f"period[{name!r}]", length)
     texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
-    kept = np.isfinite(x).all(1) & np.isfinite(y).any(1) & np.isfinite(columns).all(1)
+    kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
     if left_out == len(x):
         raise _checks.wrong("values", "at least one point with finite coordinates and a value", "none")
@@ -212,9 +212,9 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.
     deviation = np.ones((len(x), 1)) if sigma is None else _numbers("sigma", sigma)
     if len(deviation) not in (1, len(x)) or deviation.shape[1] != 1:
         raise _checks.wrong("sigma", f"one number, or one for each of {len(x)} points", f"shape {deviation.shape}")
-    refused = deviation[~(np.isfinite(deviation) & (deviation > 0))]
-    if len(refused):
-        raise _checks.wrong("sigma", "positive finite numbers", f"{refused[0]:g}")
+    refused = deviation[~(np.isfinite(deviation) & (deviation > 0) | np.isnan(deviation))]
+    if len(refused) or np.isnan(deviation).all():
+        raise _checks.wrong("sigma", "positive finite numbers, or NaN at some points", f"{[*refused, np.nan][0]:g}")
     if np.isinf(x).any() or np.isinf(y).any():
         raise _checks.wrong("values" if np.isinf(y).any() else "coordinates", "finite numbers or NaN", "infinity")
     return x, y, np.broadcast_to(deviation, (len(x), 1))

@@ -108,9 +108,11 @@ def test_a_column_of_sigma_weighs_the_points(grid, tmp_path):
     x = np.linspace(0, 10, 60)
     sigma = np.where(np.arange(60) % 3, 0.01, 5.0)
     values = np.sin(x) + sigma * RNG.normal(size=60)
+    sigma[7] = np.nan
     np.savetxt(tmp_path / "a.csv", np.c_[x, values, sigma], delimiter=",", header="day,level,error", comments="")
     options = ("--x", "day", "--value", "level", "--sigma", "error", "--spacing", 0.5, "--out", "out")
-    _, folder = grid(tmp_path / "a.csv", *options[:-2], "--prior", "plates:order=2,cutoff=0.7", "--no-uncertainty")
+    record, folder = grid(tmp_path / "a.csv", *options[:-2], "--prior", "plates:order=2,cutoff=0.7", "--no-uncertainty")
+    assert record["points"] == 59 and record["left_out"] == 1
     with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
         assert float(np.abs(found["level"] - np.sin(found["day"])).max()) < 0.1
 

@@ -25,6 +25,7 @@ def test_points_without_a_place_or_a_value_are_left_out_and_counted():
     places[0, 0], values[1], values[2, 1] = np.nan, np.nan, np.nan
     samples = cn.points(places, values)
     assert samples.geometry.left_out == 2
+    assert cn.points(places, values, np.where(np.arange(300) % 10 == 9, np.nan, 1.0)).geometry.left_out == 32
     assert samples.values.shape == (298, 2)
     weights = samples.geometry.weights
     assert float(weights[0, 1]) == 0 and float((weights > 0).sum()) == 2 * 298 - 1
@@ -108,8 +109,15 @@ def test_a_blend_on_a_circle_has_a_turned_twin():
         (PLACES, np.full(300, np.nan), {}, "values"),
         (PLACES, np.full(300, np.inf), {}, "values"),
         (PLACES, np.ones(3), {}, "values"),
-        (PLACES, smooth(PLACES), {"sigma": 0.0}, "sigma`: expected positive finite numbers, received 0"),
-        (PLACES, smooth(PLACES), {"sigma": np.r_[np.nan, np.ones(299)]}, "sigma`: .* received nan"),
+        (
+            PLACES,
+            smooth(PLACES),
+            {"sigma": 0.0},
+            "sigma`: expected positive finite numbers, or NaN at some points, received 0",
+        ),
+        (PLACES, smooth(PLACES), {"sigma": np.nan}, "sigma`: .* received nan"),
+        (PLACES, smooth(PLACES), {"sigma": np.r_[-1.0, np.ones(299)]}, "sigma`: .* received -1"),
+        (PLACES, smooth(PLACES), {"sigma": np.r_[np.inf, np.ones(299)]}, "sigma`: .* received inf"),
         (PLACES, smooth(PLACES), {"sigma": [1.0, 2.0]}, "sigma"),
         (PLACES, smooth(PLACES), {"period": {"lon": 360}}, "period"),
         (PLACES, smooth(PLACES), {"scales": [1.0]}, "scales"),
