@@ -76,7 +76,9 @@ def _spacing(text: str | None, dims: int) -> list[float | None]:
     numbers = specs.parse_numbers(text, "spacing")
     if len(numbers) not in (1, dims):
         raise _checks.wrong("spacing", f"a number, or {dims}, one for each axis", repr(text))
-    return [_checks.positive("spacing", number) for number in (numbers * dims)[:dims][::-1]]
+    if not all(0 < number < math.inf for number in numbers):
+        raise _checks.wrong("spacing", "positive numbers such as 0.1, or 0.1,0.2 for two axes", repr(text))
+    return [*(numbers * dims)[:dims][::-1]]
 
 
 def _score(fit: Reconstruction, read: Stations, asked: bool | None) -> dict[str, Any] | None:
