@@ -287,10 +287,11 @@ class Reconstruction(Gridded, nn.Module):
     def score(self, blocks: float | Sequence[float] | None = None, *, folds: int = 5) -> Any:
         """Return the ``Score`` of cross-validation by blocks of scattered points: its ``rmse`` and ``r2``.
 
-        Blocks, a sixth of the points' extent long along each axis or ``blocks`` in the fit's units, are hidden in
-        ``folds`` parts, and each part is predicted by a fit to the others. Points near each other, as those of a track,
-        are so hidden together, where single hidden points flatter. A ``ValueError`` is raised if the samples are no
-        scattered points, or there are fewer blocks than folds, or than two.
+        Blocks, a sixth of the points' extent long along each axis (a thirtieth of a row) or ``blocks`` in the fit's
+        units, are hidden in ``folds`` parts, and each part is predicted by a fit to the others. Points near each other,
+        as those of a track, are so hidden together, where single hidden points flatter. Points of a row beyond those
+        that a fit sees do not count. A ``ValueError`` is raised if the samples are no scattered points, or there are
+        fewer blocks than folds, or than two.
         """
         return self._sure().score(self, blocks, folds)
 

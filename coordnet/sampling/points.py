@@ -156,8 +156,7 @@ def points(
     names = _names(names if names is not None else getattr(coordinates, "columns", None), x.shape[1])
     latitude = None if sphere is None else _latitude(sphere, names, x, period, scales)
     periods = _by_axis("period", {1 - latitude: 360.0} if latitude is not None else period or {}, names)
-    for name, length in periods.items():
-        _checks.positive(f"period[{name!r}]", length)
+    periods = {name: float(_checks.positive(f"period[{name!r}]", length)) for name, length in periods.items()}
     texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)

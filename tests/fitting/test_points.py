@@ -182,6 +182,22 @@ def test_the_score_has_a_twin_that_hides_single_blocks():
         block_score(samples, constant, 9.0, 2)
 
 
+def test_points_beyond_those_that_a_fit_of_a_row_sees_have_no_score():
+    """Each is a block, of which there are thirty; the outermost ones are beyond the others."""
+    x = np.arange(30.0)
+    row = cn.points(np.stack([x, np.full(30, 2.0)], -1), 1e6 * ((x == 0) | (x == 29)))
+
+    def nothing(shown):
+        return lambda places: torch.zeros(len(places), 1, dtype=torch.float64)
+
+    score = block_score(row, nothing, None, 5)
+    assert (score.blocks, score.rmse) == (30, 0.0)
+    around = cn.points(x, 1e6 * (x == 0), period={"x": 30})
+    assert block_score(around, nothing, None, 5).rmse == pytest.approx(1e6 / 30**0.5)
+    with pytest.raises(ValueError, match="^`blocks`: expected a size that gives some blocks between others"):
+        block_score(row, nothing, 15.0, 2)
+
+
 def test_refits_take_the_numbers_that_were_chosen_for_all_points():
     fit = cn.fit(cn.points(PLACES[:200], smooth(PLACES[:200]) + 0.05 * RNG.normal(size=200)))
     assert len(fit.report.tried) > 1

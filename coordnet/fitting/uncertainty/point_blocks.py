@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from coordnet import _checks
+from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-BLOCKS = 6  # blocks along the points' extent on each axis, unless their size is given
+# Blocks along the points' extent on each axis, by the number of axes, unless their size is given. A sixth of a row is
+# as long as many of its periods.
+BLOCKS = ByAxes({1: 30, 2: 6})
 SEED = 0
 FARTHER = 0.99  # share of the hidden points' distances below one that is usual between points
 GAPS = 0.02  # share of the nodes between points that are farther than usual, above which there are gaps
@@ -33,7 +36,7 @@ def cells_of(geometry: Geometry, size: float | Sequence[float] | None) -> Int[np
     """Return the numbers along each axis of the block of each point; see ``block_score`` for errors."""
     places = _places(geometry)
     low, extent = places.min(0), np.ptp(places, axis=0)
-    lengths = np.where(extent > 0, extent, 1.0) * (1 + 1e-9) / BLOCKS
+    lengths = np.where(extent > 0, extent, 1.0) * (1 + 1e-9) / BLOCKS[max(1, int((extent > 0).sum()))]
     if size is not None:
         given = [size] * len(low) if np.ndim(size) == 0 else list(size)  # type: ignore[arg-type]
         if len(given) != len(low):
@@ -79,6 +82,16 @@ def edges_of_gaps(
     while len(np.unique(cells_of(geometry, edges.tolist()), axis=0)) < min(FEWEST_BLOCKS, len(geometry.nodes)):
         edges = SHORTER * edges
     return edges.tolist()
+
+
+def beyond_ends(geometry: Geometry, hidden: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Return which hidden points of a row come before the first or after the last other one; none of more axes."""
+    places = _places(geometry)
+    used = np.ptp(places, axis=0) > 0
+    if used.sum() != 1 or any(geometry.axes[j].periodic for j in np.flatnonzero(used)):
+        return np.zeros_like(hidden)
+    x = places[:, used][:, 0]
+    return hidden & ((x < x[~hidden].min()) | (x > x[~hidden].max()))
 
 
 def _places(geometry: Geometry) -> Float[np.ndarray, "n d"]:

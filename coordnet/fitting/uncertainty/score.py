@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.point_blocks import folds_by_blocks
+from coordnet.fitting.uncertainty.point_blocks import beyond_ends, folds_by_blocks
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
@@ -37,6 +37,8 @@ def block_score(
 ) -> Score:
     """Return the score of fits that each do not see a part of the blocks of points.
 
+    Points of a row before the first or after the last that a fit sees do not count, as the fit extrapolates there.
+
     Parameters
     ----------
     samples : Samples
@@ -51,19 +53,23 @@ def block_score(
     Raises
     ------
     ValueError
-        If the samples are no scattered points, the sizes are not positive, or there are fewer blocks than folds.
+        If the samples are no scattered points, the sizes are not positive, or there are fewer blocks than folds, or
+        none between others.
     """
     geometry = samples.geometry
     geometry.check_blocks("samples", "scattered points (cn.points) for a score by blocks")
     _checks.integer("folds", folds, 2)
     fold, count = folds_by_blocks(geometry, size, folds)
-    weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy()
+    weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy().copy()
     values, errors = samples.values.detach().cpu().double().numpy(), np.zeros(samples.values.shape)
     for part in range(folds):
         rows = fold == part
         hidden = torch.from_numpy(rows)[:, None].expand(samples.values.shape).to(samples.values.device)
         found = geometry.at_samples(refit(samples.without(hidden))).detach().cpu().double().numpy()
         errors[rows] = (found - values)[rows]
+        weights[beyond_ends(geometry, rows)] = 0.0
+    if not weights.any():
+        raise _checks.wrong("blocks", "a size that gives some blocks between others", f"{count} blocks")
     mean = (weights * values).sum(0) / weights.sum(0)
     total = (weights * (values - mean) ** 2).sum()
     squared = (weights * errors**2).sum()
