@@ -37,18 +37,19 @@ def network_of(text: str) -> tuple[nn.Module, dict[str, Any]]:
 
 
 def _made(package: str, name: str, options: dict[str, Any]) -> nn.Module:
+    """Return an instance of a package's class, whose code is another's and may raise anything."""
     try:
         kind = getattr(importlib.import_module(package), name)
-    except (ImportError, AttributeError) as error:
-        raise _checks.wrong("denoiser", f"a class {name} in an installed package {package}", error) from None
+    except Exception as error:
+        raise _refused("denoiser", f"a class {name} in an installed package {package}", error) from None
     if not (inspect.isclass(kind) and issubclass(kind, nn.Module)):
         raise _checks.wrong("denoiser", "a class of torch.nn.Module", f"{package}:{name}")
-    if "pretrained" in inspect.signature(kind).parameters:
-        options = {"pretrained": None, **options}
     try:
+        if "pretrained" in inspect.signature(kind).parameters:
+            options = {"pretrained": None, **options}
         return kind(**options)
-    except TypeError as error:
-        raise _checks.wrong("denoiser", f"options of {package}:{name}", error) from None
+    except Exception as error:
+        raise _refused("denoiser", f"options of {package}:{name}", error) from None
 
 
 def _loaded(network: nn.Module, path: Path) -> nn.Module:
@@ -59,9 +60,13 @@ def _loaded(network: nn.Module, path: Path) -> nn.Module:
         state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
         network.load_state_dict(state)
     except Exception as error:  # pickle, zip and key errors of many kinds
-        text = str(error).partition("\n")[0]
-        raise _checks.wrong("weights", f"the weights of {type(network).__name__}", f"{path} ({text})") from None
+        raise _refused("weights", f"the weights of {type(network).__name__} in {path}", error) from None
     return network.eval()
+
+
+def _refused(name: str, expected: str, error: Exception) -> ValueError:
+    """Return the refusal of an argument because of an error, of which the first line says enough."""
+    return _checks.wrong(name, expected, f"{type(error).__name__} ({str(error).partition(chr(10))[0]})")
 
 
 def _whole(key: str, value: str) -> int:

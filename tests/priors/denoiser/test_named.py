@@ -64,6 +64,27 @@ def test_what_is_no_denoiser_is_refused(text, found):
         cn.Denoiser.named(text)
 
 
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("1 / 0", "a class Net in an installed package broken, received ZeroDivisionError"),
+        ("def f(:", "a class Net in an installed package broken, received SyntaxError"),
+        ("raise RuntimeError('old\\nvery old')", "received RuntimeError .old.$"),
+        (
+            "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, width):\n        {}[width]",
+            "options of broken:Net, received KeyError",
+        ),
+    ],
+)
+def test_what_other_code_raises_is_one_line(code, found, tmp_path, monkeypatch):
+    (tmp_path / "broken.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    with pytest.raises(ValueError, match=found) as refused:
+        cn.Denoiser.named("broken:Net,weights=a.pth,width=3")
+    assert len(str(refused.value).splitlines()) == 1
+
+
 def test_a_denoiser_is_weighed_and_so_not_beside_a_prior(weights):
     assert parse_prior("auto", f"{WHERE},weights={weights}").name == "denoiser"
     with pytest.raises(ValueError, match="`prior`: expected auto beside a denoiser"):
