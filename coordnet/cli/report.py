@@ -216,6 +216,7 @@ def weight_words(fit: FitReport) -> str:
         return ""
     if fit.against is None:
         return FASTER
-    if fit.alpha == 0:
+    weighed = fit if fit.alpha else fit.groups
+    if weighed is None:
         return f": patches gained nothing over {fit.against} at hidden samples"
-    return f", α = {fit.alpha:.2f} against {fit.against}{FASTER}"
+    return f", α = {weighed.alpha:.2f} against {weighed.against}{FASTER}"

@@ -179,8 +179,8 @@ class LocalReport(PatchWeight, FitReport):
         return self.pilot.best_psnr(wide=wide)
 
     def used(self, prior: str) -> str:
-        """Return "adaptive" where hidden samples gave patches no weight; see ``FitReport``."""
-        return "adaptive" if self.pilot is not None and self.alpha == 0 else prior
+        """Return "adaptive" where hidden samples gave neither patches nor groups a weight; see ``FitReport``."""
+        return "adaptive" if self.pilot is not None and self.alpha == 0 and self.groups is None else prior
 
 
 @dataclass(frozen=True, kw_only=True)

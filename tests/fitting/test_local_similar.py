@@ -5,9 +5,10 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local, similar_patches
+from coordnet.priors.local import Local, masks, similar_patches
 from coordnet.priors.local.patches import Observed
 from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
+from coordnet.priors.local.weights import Weight
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -90,6 +91,23 @@ def test_the_local_prior_weighs_groups_by_hidden_samples():
     groups = made.report.groups
     assert groups.against == "the patches" and 0 < groups.alpha <= 1.2
     assert groups.hold_out_psnr["local"] > groups.hold_out_psnr["pilot"]
+
+
+def test_groups_are_weighed_where_patches_gain_nothing(monkeypatch):
+    samples = sample(synthetic_photograph(56, 48), "random:0.5")
+    prior = Local(rounds=1, stride=4, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
+    nothing, weigh = iter([Weight()]), masks.choose_weight
+    monkeypatch.setattr(
+        masks, "choose_weight", lambda *given, **options: next(nothing, None) or weigh(*given, **options)
+    )
+    made = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior)
+    pilot = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior.pilot)
+    assert made.report.alpha == 0 and made.report.groups.against == "the adaptive prior"
+    assert made.report.used("local") == "local"
+    truth, known = synthetic_photograph(56, 48), samples.geometry.known(3)
+    renders = [fit.render(alignment="sample") for fit in (made, pilot)]
+    better, before = (psnr(render, truth, ~known) for render in renders)
+    assert better > before + 0.1
 
 
 @pytest.mark.parametrize("pattern", ["every:2", "bayer:RGGB"])

@@ -132,25 +132,25 @@ class LocalPlan(Plan):
     ) -> tuple[Lattice, dict[str, Any], dict[str, Tensor], HeldOut]:
         """Return the estimate with the weights that hidden samples give to patches and groups, its report and classes.
 
-        The estimate is the pilot if they give no weight to the patches. The last is the estimate of hidden samples.
+        The estimate is the pilot if they give no weight to either. The last is the estimate of hidden samples.
         """
         is_part = held_out.estimate.shape != pilot.shape
         bar = tqdm(total=self._rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
         with bar:
             classes, weight, grouped, held_out = self._decide(signal, held_out, bar.update)
-            record = weight.record(signal.range, PILOT)
-            if not weight.alpha:
-                return pilot, record, {}, held_out
-            if is_part:
-                classes = self._adapted(self._begin(signal), signal, pilot, bar.update)
-            estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
-            f = self._kept(signal, pilot + weight.alpha * (classes.restore(estimate.f) - pilot))
+            f, record, learned = pilot, weight.record(signal.range, PILOT), {}
+            if weight.alpha:
+                if is_part:
+                    classes = self._adapted(self._begin(signal), signal, pilot, bar.update)
+                estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
+                f = self._kept(signal, pilot + weight.alpha * (classes.restore(estimate.f) - pilot))
+                learned = estimate.mapped(signal.range)
             bar.update()
             if grouped.alpha:
-                record["groups"] = PatchWeight(**grouped.record(signal.range, "the patches"))
+                record["groups"] = PatchWeight(**grouped.record(signal.range, "the patches" if weight.alpha else PILOT))
                 f = f + grouped.alpha * (signal.from_similar(f, sought, self._noise(signal)) - f)
             bar.update()
-        return f, record, estimate.mapped(signal.range), held_out
+        return f, record, learned, held_out
 
     def _decide(
         self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]
@@ -169,7 +169,7 @@ class LocalPlan(Plan):
         update()
         lattice = tuple(first.shape[1:])
         f = self._kept(shown, first + weight.alpha * (second - first))
-        if not weight.alpha or len(lattice) not in (2, 3):
+        if len(lattice) not in (2, 3):
             return classes, weight, Weight(), replace(held_out, estimate=signal.range * f)
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
         shown, inner, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
