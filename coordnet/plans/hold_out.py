@@ -16,7 +16,6 @@ from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
-FEWEST_SINGLE = 5  # samples from which on each is hidden alone where a part of them would leave too few
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
 FEWEST_HIDDEN = 20  # nodes with hidden entries that are expected in windows, or one larger window is taken
 LARGEST_WINDOW = 2**15  # nodes of that window at most
@@ -71,19 +70,6 @@ class HeldOut:
         shown = own.known(1).movedim(-1, 0).to(values.device)
         hidden = ~shown & ~_surplus(own).to(shown.device)
         return cls(part, values, shown, hidden, values, own.steps, own.offsets)
-
-    @classmethod
-    def singles(cls, samples: Samples) -> "list[HeldOut]":
-        """Hide each node of a lattice that has samples alone, of ``FEWEST_SINGLE`` nodes or more."""
-        values = samples.values.movedim(-1, 0)
-        known = (samples.geometry.full_weights > 0).movedim(-1, 0).to(values.device).expand(-1, *values.shape[1:])
-        part, found = tuple(slice(0, n) for n in values.shape[1:]), []
-        nodes = known.any(0).nonzero()
-        for node in nodes if len(nodes) >= FEWEST_SINGLE else ():
-            hidden = torch.zeros_like(known)
-            hidden[(..., *node)] = known[(..., *node)]
-            found.append(cls(part, values, known & ~hidden, hidden, values))
-        return found
 
     @property
     def is_exhausted(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from coordnet.metrics.scores import decibels
-from coordnet.plans.hold_out import FEWEST_SINGLE, middle
+from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.energy import polynomials
@@ -46,6 +46,7 @@ CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points 
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
+FEWEST_SINGLE = 5  # samples from which on each is hidden alone
 FEWEST_LEFT = MIN_LEFT + 2  # samples from which on parts of them are hidden instead
 ROUGH = ByAxes({1: 1, 2: 1.5, 3: 2})  # order of the plates that such samples may have instead of ``LOWEST``
 MUCH_BETTER = 0.5  # squared error of these at single hidden samples, relative to that of ``LOWEST``, at most

@@ -81,13 +81,11 @@ class Trial:
             self._remaining = next((k for k, prior in enumerate(candidates) if prior.searches), 0)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
-        with stage("comparing priors", shown=progress):
-            if held is None:
-                self._leave_one_out(samples)
-            else:
+        if held is not None:
+            with stage("comparing priors", shown=progress):
                 self._race(held, samples)
                 self._refine(held, samples)
-        self._exact = self._meeting(EXACT * float(values.square().mean()))
+            self._exact = self._meeting(EXACT * float(values.square().mean()))
 
     @property
     def fits(self) -> dict[int, Fitted]:
@@ -203,13 +201,6 @@ class Trial:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
             alive += filter(self._is_promising, later)
-
-    def _leave_one_out(self, samples: Samples) -> None:
-        """Compare candidates without numbers to find at single nodes of a lattice of few, each hidden alone."""
-        given = [k for k, prior in enumerate(self.candidates) if not (prior.searches or self.plans[k].holds_out)]
-        at_nodes = samples.geometry.closed_form_blend is None
-        if at_nodes and math.prod(samples.grid) <= RACED[len(samples.grid)] and (held := HeldOut.singles(samples)):
-            self._compare(given, held)
 
     def _refine(self, held: Hidden, samples: Samples) -> None:
         """Compare what is left on a lattice of few nodes at more hidden samples, while there is hope."""
