@@ -21,9 +21,9 @@ from coordnet.sampling.samples import Geometry, Samples
 M = TypeVar("M", bound=nn.Module)
 # Nodes beyond the borders of rows and pictures for each node of the deepest gap that is open to a border. Across fewer
 # the opposite border shows: on 23 pictures from Python packages that lack a corner, a half, or a torn, a slanted or a
-# wavy border, 4 reach 0.2 to 1.2 dB more than ``USUAL``, 1 and 2 less than 4. They are no more than the shorter side.
+# wavy border, 4 reach 0.2 to 1.2 dB more than ``PADDING``, 1 and 2 less than 4. They are no more than the shorter side.
 BEYOND_GAP = 4
-USUAL = 16  # nodes beyond rows and pictures without such gaps
+PADDING = 16  # nodes beyond rows and pictures without such gaps
 
 
 class Encoding(nn.Module):
@@ -187,7 +187,7 @@ class FourierEncoding(Encoding):
         """
         geometry = samples.geometry if isinstance(samples, Samples) else samples
         if padding is None and len(geometry.grid) <= 2 and geometry.is_nodal and geometry.weights is not None:
-            padding = max(USUAL, min(BEYOND_GAP * _depth_at_border(geometry.weights), *geometry.grid))
+            padding = max(PADDING, min(BEYOND_GAP * _depth_at_border(geometry.weights), *geometry.grid))
         return cls.on(tuple(axis.even for axis in samples.axes), padding=padding)
 
     @classmethod
@@ -197,7 +197,7 @@ class FourierEncoding(Encoding):
         The padded lengths are those for which FFTs are fast; a single sample is not padded. The default is 16 nodes,
         6 in three and four dimensions, where they cost more, and 2 in others.
         """
-        usual = USUAL if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
+        usual = PADDING if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
         padding = usual if padding is None else _checks.integer("padding", padding, 0)
         lengths = (a.count if a.count == 1 or a.periodic else next_fast_len(a.count + padding, True) for a in axes)
         return cls(axes, tuple(cast(int, length) for length in lengths))

@@ -10,9 +10,11 @@ import torch
 from jaxtyping import Bool, Float
 
 from coordnet import _checks
+from coordnet.encodings.encoding import PADDING, FourierEncoding
 from coordnet.fitting.by_channel import fit_by_channel
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
+from coordnet.fitting.methods import EncoderChoice
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit, is_divided
@@ -154,7 +156,8 @@ class Gaps:
     """Which gaps of a signal are filled, and how; the names are those of ``fill``.
 
     ``numbers`` are the coordinates along the axes, the first of which may be time; ``max_gap`` is in their units.
-    ``means`` (channels,) are the values of channels of which a block knows none.
+    ``means`` (channels,) are the values of channels of which a block knows none, and ``encoder`` is that of all blocks
+    that share a prior; by default it suits the samples.
     """
 
     numbers: tuple[np.ndarray, ...]
@@ -165,6 +168,7 @@ class Gaps:
     uncertainty: bool
     progress: bool
     means: Any = None
+    encoder: EncoderChoice | None = None
 
     def filled(
         self, signal: Signal, valid: Mask | None = None
@@ -218,7 +222,8 @@ class Gaps:
 
     def fit(self, samples: Samples) -> Reconstruction:
         """Fit samples under the prior that is chosen for them."""
-        return fit_by_channel(samples, lambda part: fit(part, prior=self.chosen(part), progress=self.progress))
+        options: Any = {"encoder": self.encoder, "progress": self.progress}
+        return fit_by_channel(samples, lambda part: fit(part, prior=self.chosen(part), **options))
 
     def chosen(self, samples: Samples) -> Prior:
         """Return the prior for some samples, which knows the times of frames."""
@@ -268,8 +273,12 @@ def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
     means = np.nanmean(np.stack(some), axis=tuple(range(some[0].ndim)), dtype=np.float64)
     if any(len(by_channel(part)) > 1 for part in samples):
         return replace(gaps, means=means), prior.name
-    fits = [fit(part, prior=prior) for part in samples]
-    taught = replace(gaps, prior=prior.taught([(made.report, made.learned) for made in fits]), seed=None, means=means)
+    encoder = None
+    if prior.learns and len(samples[0].grid) <= 2:  # one padding for all gaps: a spectrum has the modes of one lattice
+        encoder = EncoderChoice(FourierEncoding, {"padding": PADDING})
+    fits = [fit(part, encoder=encoder, prior=prior) for part in samples]
+    prior = prior.taught([(made.report, made.learned) for made in fits])
+    taught = replace(gaps, prior=prior, seed=None, means=means, encoder=encoder)
     return taught, fits[0].report.used(prior.name)
 
 

@@ -128,9 +128,9 @@ def test_configuration_rebuilds_it():
 def test_padding_reaches_beyond_gaps_that_are_open_to_a_border():
     known = torch.ones(96, 100, 1)
     known[30:70, 30:70] = 0
-    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (112, 120)
+    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (120, 120)
     known[:, 90:] = 0
-    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (140, 140)
+    assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (144, 144)
     known[1:] = 0
     assert FourierEncoding.like(MaskedLattice((96, 100), weights=known)).shape == (192, 200)
 
