@@ -25,13 +25,14 @@ from coordnet.plans.hold_out import HeldOut, are_wide, error_in_gaps, middle
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.measured import MeasuredPlan
-from coordnet.priors.adaptive.settling import negligible_beside, negligible_in_learning
 from coordnet.priors.adaptive.spectrum import (
     LearnedPlan,
     Problem,
     Spectrum,
     Trail,
     decorrelate,
+    negligible_beside,
+    negligible_in_learning,
     power_law,
     start_penalty,
 )
