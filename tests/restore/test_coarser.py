@@ -6,7 +6,7 @@ import torch
 import coordnet as cn
 from coordnet.priors.local import Local
 from coordnet.restore import cleaners
-from coordnet.restore.coarser import halved, joined
+from coordnet.restore.cleaners import halved, joined
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
