@@ -135,7 +135,7 @@ class AtMidpoints(Estimator):
 
 def coarse(case: Case) -> tuple[np.ndarray, ...]:
     """Return the coordinates of a case."""
-    return tuple(c.numpy() for c in case.samples.geometry.coordinates or ())
+    return tuple(c.numpy() for c in case.samples.geometry.lattice.coordinates)
 
 
 def finer(case: Case) -> tuple[np.ndarray, ...]:

@@ -45,7 +45,7 @@ class Stations:
     @property
     def lattice(self) -> PointLattice:
         """The nodes of the fit."""
-        return self.samples.geometry.lattice  # type: ignore[attr-defined]
+        return self.samples.geometry.lattice
 
 
 def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations:

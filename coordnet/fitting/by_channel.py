@@ -40,7 +40,7 @@ def fit_by_channel(samples: Samples, fit: Callable[[Samples], Reconstruction]) -
         report=BatchReport.of([made.report for made in fits]),
         learned=_learned(fits),
         footprint=first.footprint,
-        coordinates=first.lattice,
+        lattice=first.lattice,
         uncertainty=UncertaintyByChannel(samples, fits),
         drift=first.drift_names,
     )

@@ -145,7 +145,7 @@ def _fit(encoding: Encoding, samples: Samples, prior: Prior | None, **options: A
         refit = partial(_refit, encoding, prior=prior and prior.settled(report), **quiet)
         return Recipe(samples, refit, draw, progress=options.get("progress", False))
 
-    return made.fit(values, coordinates=geometry.coordinates, uncertainty=recipe)
+    return made.fit(values, lattice=geometry.lattice, uncertainty=recipe)
 
 
 def _refit(encoding: Encoding, samples: Samples, **options: Any) -> Reconstruction:

@@ -239,7 +239,7 @@ def _middle(samples: Samples) -> Samples:
 
 def _splines(samples: Samples) -> Method | None:
     """Return splines of the degree with the least error, if that is 6 dB below that of the suited prior."""
-    coordinates = samples.geometry.coordinates or ()
+    coordinates = samples.geometry.lattice.coordinates
     kept = [sorted({*range(0, n, 2), n - 1}) for n in samples.grid]
     if math.prod(map(len, kept)) == math.prod(samples.grid):
         return None

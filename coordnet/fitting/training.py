@@ -123,7 +123,7 @@ class Training:
         """Return the present state as a reconstruction, whose network shares nothing with the one in training."""
         network = self.network.scaled(self.scale).requires_grad_(False).eval()
         geometry = self.samples.geometry
-        options = {"footprint": geometry.footprint, "coordinates": geometry.coordinates}
+        options = {"footprint": geometry.footprint, "lattice": geometry.lattice}
         return Reconstruction(network, self.offset, self.samples.grid, report=report, **options)
 
 

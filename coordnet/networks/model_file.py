@@ -90,7 +90,7 @@ def arguments(configuration: dict[str, Any], tensors: Tensors) -> dict[str, Any]
         "report": report_from(configuration["report"]),
         "learned": learned,
         "footprint": _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area")),
-        "coordinates": configuration.get("coordinates"),
+        "lattice": lattice_of(configuration.get("coordinates")),
         "drift": drift,
     }
 

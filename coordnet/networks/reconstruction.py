@@ -22,7 +22,6 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.drift import columns_at
 from coordnet.sampling.grids import Lattice
-from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 
 MEMORY = 2**30  # bytes that an evaluation may take beside its result
@@ -48,8 +47,8 @@ class Reconstruction(Gridded, nn.Module):
     were fitted together. The ``offset``, (*batch, channels), was subtracted before the fit. The ``grid`` has the
     signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative. ``report`` says how the fit
     went, and ``learned`` has tensors such as the spectrum of an adaptive prior. The ``footprint`` is the default of
-    ``render``. With ``coordinates``, (N_j,) for each axis, as fits on a ``RectilinearLattice`` have them, points are in
-    their units.
+    ``render``. With a ``lattice``, as fits on a ``RectilinearLattice`` have it, points are in the units of its
+    coordinates; a ``ValueError`` is raised if it has other lengths than the grid.
 
     Only a fit of one signal by ``fit`` or ``fit_closed_form`` knows its samples, its ``uncertainty``, which is not
     saved; ``interval``, ``std``, ``expected_psnr``, ``score`` and ``draw`` of others raise a ``ValueError``.
@@ -69,16 +68,16 @@ class Reconstruction(Gridded, nn.Module):
         report: FitReport | None = None,
         learned: dict[str, Tensor] | None = None,
         footprint: Footprint = "point",
-        coordinates: RectilinearLattice | Sequence[Any] | None = None,
+        lattice: RectilinearLattice | None = None,
         uncertainty: Uncertainty | None = None,
         drift: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.drift_names = tuple(drift)
         self.footprint: Footprint = footprint
-        self.lattice = coordinates if isinstance(coordinates, RectilinearLattice) else lattice_of(coordinates)
-        if self.lattice and self.lattice.grid != tuple(grid):
-            raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", self.lattice.grid)
+        if lattice and lattice.grid != tuple(grid):
+            raise _checks.wrong("lattice", f"{' by '.join(map(str, grid))} coordinates", lattice.grid)
+        self.lattice = lattice
         self.uncertainty = uncertainty
         self.network, self.lengths, self.batch = network, tuple(grid), tuple(batch)
         self.report = report or FitReport()

@@ -3,7 +3,7 @@
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +29,7 @@ from coordnet.networks.reconstruction import Reconstruction, Uncertainty
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment
-from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
+from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Geometry, channel_means
 
 
@@ -171,13 +171,13 @@ class Plan(ABC):
         self,
         values: Float[Tensor, "*batch_samples channels"],
         *,
-        coordinates: RectilinearLattice | Sequence[Coordinates] | None = None,
+        lattice: RectilinearLattice | None = None,
         uncertainty: Callable[[FitReport], Uncertainty] | None = None,
     ) -> Reconstruction:
         """Fit a signal, or a batch of signals that share the geometry, whose samples are a lattice or n points.
 
-        The options are those of ``Reconstruction``; the coordinates are the geometry's if not given. The uncertainty
-        is a function of the report, which says what the fit chose.
+        The options are those of ``Reconstruction``; the lattice is the geometry's if not given. The uncertainty is a
+        function of the report, which says what the fit chose.
 
         Raises
         ------
@@ -192,14 +192,14 @@ class Plan(ABC):
             raise _checks.wrong("values", "at least one signal and one channel", f"shape {tuple(values.shape)}")
         with nullcontext() if self.direct else full_precision():  # an iteration looks at residuals and their rounding
             fitted = self.solve(centered)
-        return self.reconstruction(fitted, centered, coordinates=coordinates, uncertainty=uncertainty)
+        return self.reconstruction(fitted, centered, lattice=lattice, uncertainty=uncertainty)
 
     def reconstruction(
         self,
         fitted: Fitted,
         centered: CenteredValues,
         *,
-        coordinates: RectilinearLattice | Sequence[Coordinates] | None = None,
+        lattice: RectilinearLattice | None = None,
         uncertainty: Callable[[FitReport], Uncertainty] | None = None,
     ) -> Reconstruction:
         """Return the reconstruction with coefficients of centered values; see ``fit`` for options and errors."""
@@ -214,10 +214,9 @@ class Plan(ABC):
         offset = centered.means.reshape(*centered.batch, centered.means.shape[1])
         report = replace(fitted.report, prior=fitted.report.prior or self.assumed)
         grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
-        coordinates = coordinates or self.geometry.coordinates
         sure = uncertainty and uncertainty(report)
         drift = () if self.geometry.drift is None else self.geometry.drift.names
-        parts = report, learned, footprint, coordinates, sure, drift
+        parts = report, learned, footprint, lattice or self.geometry.lattice, sure, drift
         return Reconstruction(network, offset, grid, centered.batch, *parts)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:

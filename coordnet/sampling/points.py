@@ -63,11 +63,6 @@ class Points(ScatteredPoints):
         return ", ".join([f"Points({len(self.points)} on {self.grid} nodes", *notes]) + ")"
 
     @property
-    def coordinates(self) -> PointLattice | None:  # type: ignore[override]
-        """The nodes, with their units."""
-        return self.lattice
-
-    @property
     def latitude(self) -> int | None:  # type: ignore[override]
         """The axis of latitudes on a sphere."""
         return self.lattice and self.lattice.latitude

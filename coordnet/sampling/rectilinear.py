@@ -40,7 +40,7 @@ class RectilinearLattice(Geometry):
     needs equal spacing.
     """
 
-    coordinates: tuple[Float[Tensor, " _"], ...]  # type: ignore[assignment]
+    coordinates: tuple[Float[Tensor, " _"], ...]
 
     def __init__(self, *coordinates: Coordinates, weights: Float[Tensor, "..."] | None = None) -> None:
         if not 1 <= len(coordinates) <= MAX_AXES:
@@ -70,6 +70,11 @@ class RectilinearLattice(Geometry):
     def axes(self) -> Axes:
         """The coordinates along each axis, in units of the unit interval."""
         return self._axes
+
+    @property
+    def lattice(self) -> "RectilinearLattice":
+        """The lattice without weights."""
+        return self if self.weights is None else RectilinearLattice(*self.coordinates)
 
     def reweighted(self, weights: Float[Tensor, "*shape _"]) -> "RectilinearLattice":
         """Return the lattice with other weights."""

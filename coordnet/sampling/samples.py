@@ -34,7 +34,7 @@ class Geometry(ABC):
     footprint: Footprint = "point"  # whether samples are values at points, or means over cells
     blending: Blend | None = None  # the named way in which scattered points depend on a lattice
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
-    coordinates: tuple[Tensor, ...] | None = None  # the coordinates of each axis in units of the user's own, if any
+    lattice: Any = None  # the ``RectilinearLattice`` of the nodes, in units of the user's own, if it has such units
     operator: LinearOperator | None = None  # the map of the lattice that was measured, if not the lattice itself
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled

@@ -97,8 +97,8 @@ def test_nothing_is_set_on_a_reconstruction_later(monkeypatch):
 
 def test_coordinates_of_another_grid_are_refused(photograph):
     fit = closed(photograph)
-    with pytest.raises(ValueError, match="`coordinates`: expected 64 by 48 numbers, received"):
-        Reconstruction(fit.network, fit.offset, fit.lengths, coordinates=([0, 1, 2], [0, 1]))
+    with pytest.raises(ValueError, match="`lattice`: expected 64 by 48 coordinates, received"):
+        Reconstruction(fit.network, fit.offset, fit.lengths, lattice=cn.RectilinearLattice([0, 1, 2], [0, 1]))
 
 
 def damaged(path, kind):

@@ -78,7 +78,7 @@ def edges_of_gaps(
     far = between[between > np.quantile(hidden, FARTHER)]
     if len(far) <= GAPS * len(between):
         return None
-    edges = 2 * float(np.quantile(far, GAP_DEPTH)) * geometry.coordinates.steps  # type: ignore[union-attr]
+    edges = 2 * float(np.quantile(far, GAP_DEPTH)) * geometry.lattice.steps
     while len(np.unique(cells_of(geometry, edges.tolist()), axis=0)) < min(FEWEST_BLOCKS, len(geometry.nodes)):
         edges = SHORTER * edges
     return edges.tolist()

@@ -99,4 +99,4 @@ def deviations(
         fit.network.encoding, Linear(), len(weight), weight=weight, blending=fit.network.blending
     )
     offset = torch.zeros_like(fit.offset).expand(count, -1)
-    return Reconstruction(network, offset, fit.lengths, (count,), footprint=fit.footprint, coordinates=fit.lattice)
+    return Reconstruction(network, offset, fit.lengths, (count,), footprint=fit.footprint, lattice=fit.lattice)
