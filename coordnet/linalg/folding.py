@@ -32,8 +32,7 @@ class Folding(LinearOperator):
         numerator = d / roughness.double().clamp(min=SMALLEST_DIVISOR)
         self.gain = numerator / self._unfolded(strength + self._folded(d * numerator))
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_pixels"]:
-        """Return the modes of the pixels for modes of the means."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Float[Tensor, "*signals_pixels"]:
         return torch.mul(self._unfolded(x), self.gain, out=out)
 
     def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*signals_cells"]:

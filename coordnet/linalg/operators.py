@@ -32,13 +32,14 @@ class LinearOperator(ABC):
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x; with ``out``, a contiguous tensor, the result is written there, without autograd.
 
-        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself as ``out``.
+        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself as ``out``. A
+        ``ValueError`` is raised if ``x`` is no tensor whose shape ends in the domain.
         """
-        return self._write(x, out)
+        return self._write(_ending("x", x, self.domain), out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Aᵀ y, with ⟨A x, y⟩ = ⟨x, Aᵀ y⟩; see ``__call__`` for ``out``."""
-        return self._write_adjoint(y, out)
+        """Return Aᵀ y, with ⟨A x, y⟩ = ⟨x, Aᵀ y⟩; see ``__call__`` for ``out`` and errors."""
+        return self._write_adjoint(_ending("y", y, self.codomain), out)
 
     def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         result = self._apply(x)
@@ -50,11 +51,11 @@ class LinearOperator(ABC):
 
     def _apply(self, x: Tensor) -> Tensor:
         """Return A x in memory of its own, or x itself."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither _apply nor __call__")
+        raise NotImplementedError(f"{type(self).__name__} defines neither _apply nor _write")
 
     def _apply_adjoint(self, y: Tensor) -> Tensor:
         """Return Aᵀ y in memory of its own, or y itself."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither _apply_adjoint nor adjoint")
+        raise NotImplementedError(f"{type(self).__name__} defines neither _apply_adjoint nor _write_adjoint")
 
     @property
     def T(self) -> "LinearOperator":  # noqa: N802 - as tensors have it
@@ -94,6 +95,15 @@ class LinearOperator(ABC):
     def batch_of(self, x: Tensor) -> Shape:
         """Return the dimensions of an argument before the operator's domain."""
         return tuple(x.shape[: x.ndim - len(self.domain)])
+
+
+def _ending(name: str, x: Any, shape: Shape) -> Tensor:
+    """Return a tensor as it is; a ``ValueError`` is raised if it is none, or its shape does not end in another one."""
+    if not isinstance(x, Tensor):
+        raise _checks.wrong(name, "a tensor", type(x).__name__)
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise _checks.wrong(name, f"shape (*batch, {', '.join(map(str, shape))})", tuple(x.shape))
+    return x
 
 
 def _moved(value: Any, device: Device | None, dtype: torch.dtype | None) -> Any:

@@ -139,12 +139,10 @@ class EncodingModes(Modes):
         self.in_place = self.basis.in_place
         self._to_coefficients = self.to_coefficients.to(dtype=dtype)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
-        """Return B z."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Float[Tensor, "signals channels *lattice"]:
         return self.basis(x, out)
 
-    def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
-        """Return Bᵀ y."""
+    def _write_adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None) -> Tensor:
         return self.basis.adjoint(y, out)
 
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:

@@ -484,6 +484,17 @@ def test_products_of_other_shapes_are_refused(case):
         case.operator @ other
 
 
+def test_arguments_of_other_shapes_are_refused(case, generator):
+    """Some would be cut or broadcast without a word, as pictures with channels in the last axis."""
+    for apply, draw, name in ((case.operator, case.argument, "x"), (case.operator.adjoint, case.result, "y")):
+        x = draw(generator)
+        for other in (torch.cat([x, x], -1), torch.cat([x, x[..., :1]], -1), x[(0,) * (x.ndim - 1)][:0]):
+            with pytest.raises(ValueError, match=rf"`{name}`: expected shape \(\*batch, .*\), received"):
+                apply(other)
+        with pytest.raises(ValueError, match=f"`{name}`: expected a tensor, received ndarray"):
+            apply(x.numpy())
+
+
 def test_results_are_written_where_asked(case, generator):
     for apply, draw in ((case.operator, case.argument), (case.operator.adjoint, case.result)):
         x = draw(generator)
