@@ -14,16 +14,8 @@ from coordnet.cli.numbers import number, parse_bytes
 from coordnet.linalg import waiting
 
 STANDARD = "-"  # standard input or output in the place of a file
-DATA_SUFFIXES = (
-    ".npy",
-    ".csv",
-    ".tsv",
-    ".npz",
-    ".nc",
-    ".h5",
-    ".y4m",
-)  # names of files that ``mimetypes`` gives no kind of signal
-
+# Endings of files with signals whose kind ``mimetypes`` does not know.
+DATA_SUFFIXES = (".npy", ".csv", ".tsv", ".npz", ".nc", ".h5", ".y4m")
 
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[

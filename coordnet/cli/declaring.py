@@ -88,7 +88,9 @@ EXAMPLES = {
         "coordnet analyze results/reconstruct/photo-1/model.safetensors",
     ),
 }
-UNRECORDED = {"signals", "workers", "dask", "out", "report", "force", "json", "quiet"} | {"settings", "inputs"}
+# Options and fields that do not change results, and so are in no record's settings.
+UNRECORDED = {"signals", "workers", "dask", "out", "report", "force", "json", "quiet"}
+UNRECORDED |= {"settings", "inputs", "is_one_of_many"}
 
 
 class Helped(TyperCommand):
@@ -120,9 +122,6 @@ class Helped(TyperCommand):
             group = "bench " if ctx.parent is not None and ctx.parent.info_name == "bench" else ""
             for line in EXAMPLES.get(f"{group}{self.name}", experiment):
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
-
-
-UNRECORDED |= {"is_one_of_many"}
 
 
 def settings(given: dict[str, Any]) -> dict[str, Any]:

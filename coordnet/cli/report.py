@@ -31,6 +31,8 @@ from coordnet.priors.base import Prior
 Record = dict[str, Any]
 Options = TypeVar("Options", bound=Output)
 SMALL_MODEL = 2**23  # parameters of the largest model that is written without --model
+MOST_DECIBELS = 1000.0  # PSNR above which errors are nothing but rounding; without an error it would be infinite
+FASTER = " (--prior adaptive is faster)"
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,6 @@ def size(shape: list[int] | tuple[int, ...]) -> str:
     return "×".join(str(n) for n in shape)
 
 
-MOST_DECIBELS = 1000.0  # PSNR above which errors are nothing but rounding; without an error it would be infinite
-
-
 def decibels(value: float | None) -> str:
     """A score for the screen."""
     if value is not None and value > MOST_DECIBELS:
@@ -196,9 +195,6 @@ def duration(seconds: float) -> str:
         if seconds * count >= 0.1:
             return f"{seconds * count:.3g} {unit}"
     return f"{seconds * 1e6:.0f} µs"
-
-
-FASTER = " (--prior adaptive is faster)"
 
 
 def sure_line(found: Record) -> str:
