@@ -94,7 +94,7 @@ def forked(monkeypatch):
 
     monkeypatch.setattr("coordnet.bench.jobs.get_context", lambda _: get_context("fork"))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # of a process with threads
+        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # a process with threads forks
         yield
 
 

@@ -50,7 +50,7 @@ class Refused(RuntimeError):
 
 
 def leaves(x):
-    """What the nested tuples and lists of an operation's arguments hold."""
+    """The values in the nested tuples and lists of an operation's arguments."""
     return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]
 
 
@@ -77,7 +77,7 @@ class OnGpu(torch.Tensor):
     """A tensor that says it is on CUDA; ``inner`` is the CPU tensor with its numbers."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
-    gpu: "Gpu"  # of the innermost ``pretend_cuda``
+    gpu: "Gpu"  # the one of the innermost ``pretend_cuda``
 
     @staticmethod
     def __new__(cls, inner):

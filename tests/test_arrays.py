@@ -103,7 +103,7 @@ def test_the_fourth_channel_of_a_picture_is_opacity():
     assert not torch.equal(cn.upscale(picture).signal, cn.upscale(picture, alpha=False).signal)
 
 
-@pytest.mark.filterwarnings("ignore:`sigma`")  # of clean pictures
+@pytest.mark.filterwarnings("ignore:`sigma`")  # clean pictures have less noise
 def test_two_or_four_channels_beyond_the_unit_interval_are_no_opacity():
     field = torch.cat([PICTURE, GRAY.unsqueeze(-1)], dim=-1)[..., :4] * 8 - 4
     for work in (cn.upscale, lambda x, **options: cn.denoise(x, 0.4, prior="adaptive", **options)):
@@ -118,7 +118,7 @@ def test_a_mask_is_known_where_it_is_not_zero(scale):
     assert torch.equal(made.signal, cn.inpaint(PICTURE, KNOWN, prior=prior).signal)
 
 
-@pytest.mark.filterwarnings("ignore:`sigma`")  # of clean pictures
+@pytest.mark.filterwarnings("ignore:`sigma`")  # clean pictures have less noise
 def test_gradients_are_not_followed_through_a_restoration():
     followed = PICTURE.clone().requires_grad_()
     filled, clean = partial(cn.inpaint, known=KNOWN, prior=cn.Local()), partial(cn.denoise, sigma=0.1, prior="adaptive")

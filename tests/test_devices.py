@@ -319,7 +319,7 @@ def test_a_captured_graph_repeats_the_call(device, prior, n, monkeypatch):
 
 
 def test_recorded_steps_solve_as_those_taken_one_by_one(device):
-    """Of solves with other weights and penalties the second is recorded, and the third repeats its kernels."""
+    """The second of solves with other weights and penalties is recorded, and the third repeats its kernels."""
     samples = sample(picture(), "random:0.5", generator=seeded())
     modes = FourierModes(cn.FourierEncoding.like(samples), dtype=torch.float64, device=device)
     values, weights = samples.values.movedim(-1, 0)[None].to(device), samples.geometry.weights.movedim(-1, 0)[None]

@@ -106,7 +106,7 @@ def shortened(notebook, smaller):
 
 
 def kinds(cell):
-    """What a cell showed: text, pictures."""
+    """The kinds of output that a cell showed: text, pictures."""
     return {o.get("name") or ("picture" if "image/png" in o.get("data", {}) else "value") for o in cell.outputs}
 
 

@@ -131,7 +131,7 @@ def test_local_processes_end_with_the_one_that_started_them(number, forked, tmp_
     parent = os.fork()
     if parent == 0:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as the command does
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores for what it runs aside
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets jobs beside it ignore the signal
         try:
             carried_out({name: partial(_busy, tmp_path, write) for name in "abc"}, workers=2)
         finally:

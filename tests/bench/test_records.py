@@ -72,7 +72,7 @@ def test_what_cannot_be_json_is_not_written(tmp_path):
     assert read(tmp_path) == {}
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a process with threads
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with threads forks
 def test_a_second_run_of_a_folder_is_refused_until_the_first_ends_even_by_a_kill(tmp_path):
     context = multiprocessing.get_context("fork")
     open_, leave = context.Event(), context.Event()

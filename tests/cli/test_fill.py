@@ -79,7 +79,7 @@ def test_an_array_of_zarr_without_labels_keeps_its_chunks(tmp_path):
     assert zarr.open(tmp_path / "copy.zarr", mode="r")["z"].chunks == (3, 5)
 
 
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of a package below rioxarray
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # a package below rioxarray gives it
 def test_a_georeference_is_kept(cube, run, coarse):
     pytest.importorskip("rioxarray")
     with xarray.open_dataset("cube.nc") as given:
@@ -98,7 +98,7 @@ def test_a_georeference_is_kept(cube, run, coarse):
 
 
 def test_a_lost_worker_is_told_and_the_same_command_goes_on(cube, run, forked, coarse, monkeypatch, tmp_path):
-    """What a killed run left is hidden, and the next one writes the other blocks alone."""
+    """Files of a killed run are hidden, and the next run writes the other blocks alone."""
     pytest.importorskip("dask")
     monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 500)
     monkeypatch.setattr("coordnet.restore.blocks.HALO", ByAxes({1: 4, 2: 2, 3: 2, 4: 2}))

@@ -347,7 +347,7 @@ def test_a_mask_of_one_frame_holds_for_all(reconstruct, inputs):
 def scattered(count=400, seed=0, low=(-1.0, 2.0), high=(3.0, 5.0)):
     """Columns x, y, and a smooth value of them in [0, 1]."""
     unit = np.random.default_rng(seed).random((count, 2))
-    unit[:4] = [[0, 0], [1, 0], [0, 1], [1, 1]]  # so that the points' own range is the bounds
+    unit[:4] = [[0, 0], [1, 0], [0, 1], [1, 1]]  # the points' own range is then the bounds
     return np.column_stack([low + unit * (np.array(high) - low), value_at(unit)])
 
 

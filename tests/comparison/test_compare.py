@@ -34,7 +34,7 @@ def scores(table):
 
 
 def test_exact_attempts_come_first_whatever_else_is_not():
-    """What is exact where it counts has no number there; its other numbers do not rank it."""
+    """An attempt that is exact where it counts has no number there; its other numbers do not rank it."""
 
     def attempt(name, held_out, fitted):
         scores = {"psnr": {"held_out": held_out, "fitted": fitted}}

@@ -81,7 +81,7 @@ def test_far_places_are_filled_as_if_all_were_sought(monkeypatch, stripes):
     monkeypatch.setattr(similar_patches, "similar", lambda f, *rest: sizes.append(f.shape[2]) or similar(f, *rest))
     found = fill_from_similar(observed, sought, 1e-5)
     torch.testing.assert_close(found[sought.expand(2, -1, -1)], expected[sought.expand(2, -1, -1)])
-    assert len(sizes) == 2 and max(sizes) < 34 / 2 + 8  # what is between them costs nothing
+    assert len(sizes) == 2 and max(sizes) < 34 / 2 + 8  # places between them cost nothing
 
 
 def test_the_local_prior_weighs_groups_by_hidden_samples():

@@ -100,7 +100,7 @@ def test_the_last_of_what_passes_is_given_back_only_at_the_end(monkeypatch):
 
 def _peak(function):
     """The most bytes that tensors made by a function took at once, its result among them."""
-    kept = [function()]  # what is made once is not counted
+    kept = [function()]  # tensors that are made once are not counted
     tracemalloc.start()
     kept.append(function())
     others = tracemalloc.get_traced_memory()[1]

@@ -152,7 +152,7 @@ def test_the_fast_cosine_transform_is_its_matrix(generator):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 30, 31])
 def test_cosine_transforms_by_real_ffts_are_scipys(n, generator):
-    """What a GPU runs, here on the processor."""
+    """The algorithm for GPUs, here on the processor."""
     x = torch.randn(2, 3, n, dtype=torch.float64, generator=generator)
     expected = torch.from_numpy(scipy.fft.dct(x.numpy(), norm="ortho"))
     assert torch.allclose(cosines.forward(x), expected, atol=1e-12)

@@ -161,7 +161,7 @@ def test_folds_of_holes_have_the_shape_of_holes():
 
 
 def test_errors_in_gaps_count_as_one_within_their_width():
-    """Of a square of 8×8 nodes a tenth is farther than 3 from its outside; at most the largest error is taken."""
+    """A tenth of 8×8 nodes is farther than 3 from the outside of their square; at most the largest error is taken."""
     known = torch.ones(40, 40)
     known[16:24, 16:24] = 0
     samples = sample(synthetic_photograph(40, 40, 1), known)

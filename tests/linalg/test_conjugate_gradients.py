@@ -87,7 +87,7 @@ def test_systems_that_have_converged_stay_as_they_are(generator):
 
 @pytest.mark.parametrize("order", ["signals", "channels last"])
 def test_systems_that_have_converged_are_left_out(order, generator):
-    """Of 2 × 3 systems that take 1 to 24 steps each is that of its own, whatever the others take."""
+    """Each of 2 × 3 systems, which take 1 to 24 steps, has its own solution, whatever the others take."""
     n = 24
     roots = torch.randn(2, 3, n, n, generator=generator, dtype=torch.float64)
     ranks = torch.tensor([[1, 24, 6], [12, 3, 18]])

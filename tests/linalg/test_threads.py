@@ -24,7 +24,7 @@ def test_results_come_in_order_from_several_threads_of_one_core_each():
     both = threading.Barrier(2, timeout=30)
 
     def work(item):
-        both.wait()  # which one thread alone could not pass
+        both.wait()  # one thread alone could not pass
         return item, torch.get_num_threads(), threading.get_ident()
 
     items, cores, threads = zip(*in_threads(work, range(6), CPU), strict=True)

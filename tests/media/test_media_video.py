@@ -92,7 +92,7 @@ def test_frames_then_size_then_crop(tmp_path):
 def test_decoding_has_a_limit_though_the_result_is_small(tmp_path):
     write_video(moving(9, 32, 32), tmp_path / "a.mkv", rate=25)
     frame = 32 * 32 * 3
-    memory = NEEDED * 4 * frame // DECODED  # of four frames
+    memory = NEEDED * 4 * frame // DECODED  # room for four frames
     with pytest.raises(MediaError, match=r"a\.mkv: expected at most .* numbers in the frames to decode .*--frames"):
         read_video(tmp_path / "a.mkv", size="2x2", memory=memory)
     assert len(read_video(tmp_path / "a.mkv", size="2x2", frames="3:7", memory=memory).signal) == 4

@@ -105,7 +105,7 @@ def test_a_stack_names_what_has_a_weight():
     ]
     stack = StackReport(method="both", candidates=candidates, fits=fits, hold_out_psnr={"stack": 33.0})
     assert stack.used("auto") == "0.75 local + 0.25 adaptive"
-    own = fits[0].best_psnr()  # of the whole signal, to which the gain of 3 dB in the compared windows is added
+    own = fits[0].best_psnr()  # the whole signal's, to which the gain of 3 dB in the compared windows is added
     assert stack.best_psnr() == own + 3 and own != 30 and stack.best_psnr(wide=True) == 20
     assert replace(stack, fits=[FitReport(prior="local")]).best_psnr() == 33
     assert report_from(stack.as_dict()) == stack

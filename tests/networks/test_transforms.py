@@ -15,7 +15,7 @@ from coordnet.encodings.encoders import RandomFourier
 X = torch.rand(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 0.8 + 0.1
 # PyTorch's own forward derivatives, which it compiles when first used.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
-BLENDS = ("linear", "cubic", "quintic", "similarity")  # of which the first two compile like the third
+BLENDS = ("linear", "cubic", "quintic", "similarity")  # the first two compile like the third
 
 
 def whole(dtype=torch.float64):

@@ -247,7 +247,7 @@ def test_fits_say_what_was_learned(rng, tmp_path):
 
 
 def test_fits_follow_offsets_and_factors(rng):
-    signal, known = cube(rng, 0.3)  # whose rounds differ by more than rounding
+    signal, known = cube(rng, 0.3)  # its rounds differ by more than rounding
     one, other = (
         cn.fit(cn.sample(s, known), prior=cn.Evolving(rounds=1)).render(alignment="sample")
         for s in (signal, 300 - 50 * signal)

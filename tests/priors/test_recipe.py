@@ -26,7 +26,7 @@ SIGNAL = torch.rand(12, 12, 1, generator=torch.Generator().manual_seed(1))
 
 @dataclass(frozen=True)
 class Flat(Prior):
-    """What is unknown is the mean of the known samples plus a step; noise moves samples toward the mean."""
+    """Unknown samples are the mean of the known ones plus a step; noise moves samples toward the mean."""
 
     name: ClassVar[str] = "flat"
     learns: ClassVar[bool] = True

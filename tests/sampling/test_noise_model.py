@@ -115,5 +115,5 @@ def test_what_is_no_noise_is_refused(options, word):
 
 
 def test_white_noise_has_most_of_its_power_in_fine_detail():
-    """Of eight frequencies on each axis five are no higher than half of the highest."""
+    """Five of eight frequencies on each axis are no higher than half of the highest."""
     assert cn.NoiseModel(torch.eye(3)[:, :, None, None], floor=1.0).fine_share == pytest.approx(1 - (5 / 8) ** 2)

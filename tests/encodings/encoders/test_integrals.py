@@ -9,7 +9,7 @@ from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis
 
 INTEGRABLE = ("gaussian", "triangle", "bspline", "rectangle", "sine", "linf", "logf", "rff", "sinusoidal", "dft")
-POINTS = 500  # of the midpoint rule; a box's edge is off by at most one of them
+POINTS = 500  # points of the midpoint rule; a box's edge is off by at most one of them
 
 
 @pytest.mark.parametrize("name", [*INTEGRABLE, "identity"])

@@ -91,7 +91,7 @@ def test_similarity_of_faster_waves(psi):
 
 
 def test_quadrature_refines_until_it_holds():
-    """Of a fast wave, which few nodes would alias; and of a kink, to what the rule's most nodes give."""
+    """A fast wave, which few nodes would alias, and a kink, up to the result of the rule's most nodes."""
     wave = mean_similarity(lambda x: torch.cat([(300 * x).cos(), (300 * x).sin()], -1), DELTA.unsqueeze(-1))
     assert torch.allclose(wave, (300 * DELTA).cos(), atol=1e-10)
     psi = LinearFourier(64, 9.0)
