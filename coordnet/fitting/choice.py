@@ -6,6 +6,7 @@ from typing import Literal
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder, Gaussian, JointEncoder
+from coordnet.fitting.by_channel import by_channel
 from coordnet.networks.heads import Head
 from coordnet.plans.nugget import nugget
 from coordnet.priors.adaptive import Adaptive
@@ -70,7 +71,10 @@ def choose_prior(
         Whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of others.
     """
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
-    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, nugget(samples))
+    noise = nugget(samples)
+    if noise and len(by_channel(samples)) > 1:  # channels in units of their own have no noise in common
+        noise = 0.0
+    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise)
     prior = suited(setting)
     return Adaptive() if learned and not (prior and prior.learns) else prior
 

@@ -112,7 +112,7 @@ def fit_closed_form(
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options.
 
     A Fourier encoding, which needs equally spaced nodes, is fitted to samples at unequal coordinates by blending, as
-    scattered points are. Where the prior learns from samples, channels in units of their own (``sampling.channels``)
+    scattered points are. Where the prior learns from samples, channels in units of their own (``by_channel``)
     are fitted one by one.
     """
     if not hasattr(samples, "geometry"):

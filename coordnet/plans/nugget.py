@@ -10,7 +10,6 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from coordnet.plans.hold_out import middle
-from coordnet.sampling.channels import by_channel
 from coordnet.sampling.samples import Samples
 
 LOOKED_AT = 2**16  # nodes of the middle of a lattice that are looked at
@@ -29,17 +28,17 @@ SHOWS = 0.2
 def nugget(samples: Samples) -> float:
     """Return the standard deviation of white noise on samples of a masked lattice; 0 for others, and for grain.
 
-    It is 0 for channels in units of their own, too, which have none in common. Every sample is predicted by the plane
-    through its nearest neighbors. Its squared error is expected to be the noise's variance, and a multiple of what a
-    process of linear variogram would have, which vanishes with the distance; both are found by least squares in the
-    flattest windows. What is left at distance zero is called a nugget.
+    The channels have one unit. Every sample is predicted by the plane through its nearest neighbors. Its squared error
+    is expected to be the noise's variance, and a multiple of what a process of linear variogram would have, which
+    vanishes with the distance; both are found by least squares in the flattest windows. What is left at distance zero
+    is called a nugget.
 
     Notes
     -----
     Cressie, "Statistics for Spatial Data" (1993), section 2.4.
     """
     geometry, part = samples.geometry, middle(samples.grid, LOOKED_AT)
-    if geometry.weights is None or geometry.is_strided or not geometry.is_nodal or len(by_channel(samples)) > 1:
+    if geometry.weights is None or geometry.is_strided or not geometry.is_nodal:
         return 0.0
     known = (geometry.weights[part] > 0).cpu().numpy()
     values = samples.values.detach()[part].cpu().double().numpy()

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from coordnet import _checks
 from coordnet.encodings.encoding import PADDING, FourierEncoding
-from coordnet.fitting.by_channel import fit_by_channel
+from coordnet.fitting.by_channel import by_channel, fit_by_channel
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
 from coordnet.fitting.methods import EncoderChoice
@@ -20,7 +20,6 @@ from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit, is_divided
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import fit_large
-from coordnet.sampling.channels import by_channel
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
