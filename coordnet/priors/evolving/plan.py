@@ -1,6 +1,7 @@
 """Closed-form fits of frames in time: a covariance over the frames for every band of spatial frequencies."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,44 @@ from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.evolving.frames import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
-from coordnet.priors.evolving.parameters import EvolvingParameters
 from coordnet.priors.evolving.solve import Mean
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 
 Mask = Bool[np.ndarray, "#channels frames *space"]
+
+
+@dataclass(frozen=True)
+class EvolvingParameters:
+    """The parameters of ``Evolving``, as its plan takes them; it says what they are."""
+
+    times: tuple[float, ...] = ()
+    rounds: int = 6
+    hold_out: float = 0.1
+    seed: int = 0
+    statistics: tuple[FrameStatistics, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
+        for time in self.times:
+            _checks.finite("times", time)
+        if any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
+            raise _checks.wrong("times", "increasing numbers, each once", self.times)
+        _checks.integer("rounds", self.rounds, 0)
+        if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
+            raise _checks.wrong("hold_out", "a share in [0, 1)", self.hold_out)
+
+    def in_frames(self, count: int) -> Float[np.ndarray, " frames"]:
+        """Return the times of frames in units of their median distance, from 0 on.
+
+        A ``ValueError`` is raised if there are times of another number of frames.
+        """
+        if not self.times:
+            return np.arange(float(count))
+        if len(self.times) != count:
+            raise _checks.wrong("times", f"{count} numbers, one for each frame", len(self.times))
+        times = np.array(self.times)
+        return (times - times[0]) / np.median(np.diff(times)) if count > 1 else np.zeros(1)
 
 
 class EvolvingPlan(Plan):

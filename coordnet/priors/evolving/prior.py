@@ -9,8 +9,7 @@ from coordnet.encodings import Encoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.evolving.frames import FrameStatistics
-from coordnet.priors.evolving.parameters import EvolvingParameters
-from coordnet.priors.evolving.plan import EvolvingPlan
+from coordnet.priors.evolving.plan import EvolvingParameters, EvolvingPlan
 from coordnet.sampling.samples import Geometry
 
 FRAMES = 3, 400  # fewest and most frames for which it is taken unasked
