@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -144,7 +144,7 @@ class FileParts:
     path: Path
     memory: int | None
     shape: tuple[int, ...]
-    dtype: np.dtype = np.dtype(np.float32)
+    dtype: ClassVar[np.dtype] = np.dtype(np.float32)
 
     @property
     def ndim(self) -> int:

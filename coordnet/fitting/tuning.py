@@ -26,6 +26,7 @@ POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
 ANISOTROPIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)  # factors on an encoder's default scales
+HIDDEN_SHARE = 0.1  # share of the samples that each fold hides
 TUNED_NODES = 2**19  # points of the middle that is used instead of a lattice more than twice as large
 HOLD_OUT, GCV = "hold-out mean squared error", "generalized cross-validation"
 
@@ -46,7 +47,6 @@ def tune_smoothness(
     samples: Samples,
     *,
     criterion: str = "hold-out",
-    share: float = 0.1,
     folds: int = 1,
     seed: int = 0,
     progress: bool = False,
@@ -62,9 +62,9 @@ def tune_smoothness(
     criterion : "hold-out" or "gcv"
         The error at hidden samples, or generalized cross-validation, which suits only whole, noisy lattices: it
         oversmooths clean, aliased ones.
-    share, folds, seed
-        The fraction of the samples that each fold hides, the number of folds, whose scores are averaged, and the seed
-        by which the hidden samples are drawn.
+    folds, seed
+        The number of folds, each of which hides a tenth of the samples and whose scores are averaged, and the seed by
+        which the hidden samples are drawn.
     progress : bool
         Show a bar.
 
@@ -82,7 +82,7 @@ def tune_smoothness(
     samples = samples if encoding.axis_encoders else samples.on_even_nodes()
     if criterion == "gcv":
         return _search(_gcv(encoding, samples), GCV, len(samples.grid), progress)
-    score = _hold_out(encoding, _middle(samples), share, folds, seed)
+    score = _hold_out(encoding, _middle(samples), folds, seed)
     return _search(score, HOLD_OUT, len(samples.grid), progress)
 
 
@@ -158,11 +158,11 @@ def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, ForwardModel, 
     return modes_of(encoding, axes, **kind), measure(encoding, samples.geometry, **kind), values
 
 
-def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, seed: int) -> Score:
+def _hold_out(encoding: Encoding, samples: Samples, folds: int, seed: int) -> Score:
     """The mean squared error at hidden samples as a function of the prior."""
     modes, measurement, values = _system(encoding, samples)
     generator = torch.Generator().manual_seed(seed)
-    parts = [measurement.hide(share, generator) for _ in range(folds)]
+    parts = [measurement.hide(HIDDEN_SHARE, generator) for _ in range(folds)]
     hidden = [part for part in parts if part is not None]
     if len(hidden) < folds:
         raise _checks.wrong("samples", "enough to hide some", "too few")
