@@ -38,8 +38,8 @@ Invert = Annotated[
 ]
 PRIOR_TEXTS = (
     "local, adaptive[:rounds=8], evolving (frames in time), plates[:order=4,cutoff=1], "
-    "smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1], or exemplar[:patch=7] (texture copied into large holes of a "
-    "picture, where the others leave fog)."
+    "smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1], spline[:degree=3], total-variation (constant parts with "
+    "steps), or exemplar[:patch=7] (texture copied into large holes of a picture, where the others leave fog)."
 )
 Denoiser = Annotated[
     str | None,
