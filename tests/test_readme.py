@@ -58,6 +58,7 @@ def test_the_python_of_the_readme_runs(index, folder):
     block = blocks("README.md")[index].replace("1024", "48").replace("epochs=2000", "epochs=2")
     if index:  # the default for such samples is that of the first block
         block = block.replace("cn.fit(samples)", "cn.fit(samples, prior=cn.Adaptive())")
+        block = block.replace("mask > 127)", "mask > 127, prior=cn.Adaptive())")
     exec(block, variables())
     assert index == 0 or (folder / "photo.safetensors").exists()
 
