@@ -23,8 +23,11 @@ MAX_KEPT = 2**28  # bytes of the largest scratch buffer that is kept after use
 CHUNK = {"cpu": 2**24}
 CHUNK_ON_GPU = 2**30  # bytes that are processed at once on a GPU, where fewer launches are better
 NUMPY = {torch.float32: "float32", torch.float64: "float64", torch.uint8: "uint8"}
+MAX_THREADS = 4  # each thread needs memory of its own
+TAIL = 1e-30  # least fraction of the largest magnitude that is kept; it is above the subnormal numbers of float32
 
-
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _KEPT = threading.local()  # its ``buffers``, by device and stream, so that concurrent work never shares one
 
 
@@ -136,11 +139,6 @@ def _has_memory(x: Tensor) -> bool:
     return True
 
 
-MAX_THREADS = 4  # each thread needs memory of its own
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], device: torch.device) -> Iterator[Result]:
     """Yield the result of a function for every item, in their order.
 
@@ -195,9 +193,6 @@ def lower_median(values: Float[Tensor, "*rest n"]) -> Float[Tensor, " *rest"]:
     PyTorch's own returns indices beside it, which ``torch.use_deterministic_algorithms`` refuses on a GPU.
     """
     return values.sort(-1).values[..., (values.shape[-1] - 1) // 2]
-
-
-TAIL = 1e-30  # least fraction of the largest magnitude that is kept; it is above the subnormal numbers of float32
 
 
 def without_tails(values: Float[Tensor, "*shape"], peak: float = 1.0) -> Float[Tensor, "*shape"]:

@@ -7,7 +7,8 @@ from torch import Tensor
 
 WINDOW = 5  # side in pixels of the square whose median a lost pixel differs from
 APART = 0.2  # least such difference, relative to the range of the values
-LEAST, MOST = 0.002, 0.5  # shares of the pixels lost at either end, and at both: fewer are details, more have no median
+# Shares of the pixels that are lost: at least at either end, or they are details; at most at both, or medians are lost.
+LEAST_LOST, MOST_LOST = 0.002, 0.5
 ALIKE = 2.0  # neighbors that are both lost, relative to those of pixels that are lost independently, at most
 CHANCE = 4  # such neighbors that prove nothing
 
@@ -26,7 +27,7 @@ def lost_pixels(picture: Float[Tensor, "height width channels"]) -> Bool[Tensor,
     lost = ends & ((gray - around).abs() > APART * (high - low))
     shares = lost.double().mean((1, 2))
     found = lost.any(0)
-    is_noise = not bool(ends.any(0).all()) and bool((shares >= LEAST).all()) and float(shares.sum()) <= MOST
+    is_noise = not bool(ends.any(0).all()) and bool((shares >= LEAST_LOST).all()) and float(shares.sum()) <= MOST_LOST
     return found if is_noise and _are_independent(found) else None
 
 

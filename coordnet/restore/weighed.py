@@ -19,7 +19,7 @@ WEIGHED = 2**15  # points of the middle of a signal on which noise is added
 ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.6 to 1.
-LEAST = 0.15
+LEAST_WEIGHT = 0.15
 
 Signal = Float[Tensor, "*grid channels"]
 Filter = Callable[[Tensor, float], Tensor]  # a signal with noise of a standard deviation to its estimate
@@ -57,7 +57,7 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     first = without(noisier, more)
     error, second = ((f - target).double().flatten() for f in (first, by_denoiser(prior, noisier, first, more, one)))
     weight = sure_share(error, second, part.shape[-1])
-    if weight < LEAST:
+    if weight < LEAST_WEIGHT:
         return Weighed(0.0, 1.0)
     gain = float(squared_gains(error, second, weight).mean())
     before = max(float(error.square().mean()) - level**2 * (1 + ADDED**-2), gain)

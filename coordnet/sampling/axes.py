@@ -12,6 +12,7 @@ from coordnet.linalg.operators import Device
 
 Alignment = Literal["pixel", "sample"]
 Footprint = Literal["point", "area"]
+LARGEST_COORDINATE = 1e300  # bound of a coordinate: the difference of two has room in float64
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,6 @@ def lattice_points(axes: Axes, dtype: torch.dtype = torch.float64, device: Devic
     """Every point of the lattice that the axes span, first axis slowest."""
     positions = [axis.points(dtype, device) for axis in axes]
     return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)
-
-
-LARGEST_COORDINATE = 1e300  # bound of a coordinate: the difference of two has room in float64
 
 
 @dataclass(frozen=True)

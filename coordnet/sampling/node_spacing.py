@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
 TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
 GAIN = 0.7  # ratio of the squared errors of hidden points below which other scales are taken
-LEAST = 1e-20  # squared error, relative to the variance, below which it is rounding
+LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it is rounding
 MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FINEST = 0.5  # distance of the nodes of that lattice, relative to those that the mean distance asks for, at least
@@ -115,4 +115,4 @@ def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:
     except np.linalg.LinAlgError:  # the points are on a line
         return float("inf")
     errors = (inverse[: len(u), : len(u)] @ y) / np.diag(inverse)[: len(u)]
-    return max(float(np.median(errors**2)), LEAST * y.var()) if np.isfinite(errors).all() else float("inf")
+    return max(float(np.median(errors**2)), LEAST_ERROR * y.var()) if np.isfinite(errors).all() else float("inf")

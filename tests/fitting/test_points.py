@@ -26,7 +26,7 @@ from coordnet.priors.plates.tiles import _Strips, windows
 
 RNG = np.random.default_rng(0)
 PLACES, QUERY = RNG.random((600, 2)), RNG.random((400, 2))
-KNOWN = cn.ThinPlate(order=3, cutoff=2.8)
+PLATE = cn.ThinPlate(order=3, cutoff=2.8)
 
 
 def smooth(x):
@@ -124,7 +124,7 @@ def test_nothing_is_seen_at_the_seam_of_a_circle():
 
 def test_a_grid_has_the_users_coordinates_and_nan_far_from_points():
     samples = cn.points(PLACES * [40, 20], smooth(PLACES), units=("km", "km"))
-    fit = cn.fit(samples, prior=KNOWN)
+    fit = cn.fit(samples, prior=PLATE)
     grid = fit.grid(spacing=2.0, max_distance=0.8)
     assert grid["x"].attrs["units"] == "km" and grid["x"].values[[0, -1]].tolist() == [0.0, 40.0]
     nodes = np.stack(np.meshgrid(grid["x"], grid["y"], indexing="ij"), -1).reshape(-1, 2)
@@ -138,7 +138,7 @@ def test_a_grid_has_the_users_coordinates_and_nan_far_from_points():
 
 
 def test_a_saved_fit_keeps_its_units(tmp_path):
-    fit = cn.fit(cn.points(PLACES * 40, smooth(PLACES), period={"x": 40.0}), prior=KNOWN)
+    fit = cn.fit(cn.points(PLACES * 40, smooth(PLACES), period={"x": 40.0}), prior=PLATE)
     fit.save(tmp_path / "fit.safetensors")
     again = cn.Reconstruction.load(tmp_path / "fit.safetensors")
     np.testing.assert_array_equal(at(again, QUERY * [80, 40]), at(fit, QUERY * [80, 40]))
@@ -177,7 +177,7 @@ def test_the_score_has_a_twin_that_hides_single_blocks():
     twin = np.where(left, smooth(PLACES)[~left].mean(), smooth(PLACES)[left].mean()) - smooth(PLACES)
     assert score.blocks == 2 and score.rmse == pytest.approx(rms(twin))
     assert score.r2 == pytest.approx(1 - np.square(twin).sum() / (600 * smooth(PLACES).var()))
-    assert cn.fit(samples, prior=KNOWN).score(0.1).r2 > 0.99
+    assert cn.fit(samples, prior=PLATE).score(0.1).r2 > 0.99
     with pytest.raises(ValueError, match="blocks"):
         block_score(samples, constant, 9.0, 2)
 
@@ -264,7 +264,7 @@ def test_intervals_cover_random_points_and_those_in_hidden_blocks():
     assert 0.87 < cover(fit, query, truth) < 0.93
     gone = np.isin(np.floor(query * 6).astype(int) @ [6, 1], inner := [8, 13, 16, 27, 33])
     kept = ~np.isin(np.floor(places * 6).astype(int) @ [6, 1], inner)
-    fit = cn.fit(cn.points(places[kept], smooth(places[kept])), prior=KNOWN)
+    fit = cn.fit(cn.points(places[kept], smooth(places[kept])), prior=PLATE)
     query, truth = query[gone], smooth(query[gone])
     assert min(cover(fit, query, truth), cover(fit, query, truth, blocks=1 / 6)) > 0.86
 
@@ -295,7 +295,7 @@ def test_blocks_are_as_wide_as_the_gaps_of_points_and_random_points_have_none():
 
 
 def test_intervals_of_a_plane_whose_gradient_is_constant_are_narrow():
-    low, high = cn.fit(cn.points(PLACES[:60], PLACES[:60].sum(1)), prior=KNOWN).interval(0.9)
+    low, high = cn.fit(cn.points(PLACES[:60], PLACES[:60].sum(1)), prior=PLATE).interval(0.9)
     assert float((high - low).max()) < 1e-5
 
 
@@ -310,14 +310,14 @@ def test_errors_of_a_block_count_as_one():
 def test_where_a_fit_extrapolates_has_a_twin():
     """A corner without points, the outside of the hull, and on a circle neither seam nor hull."""
     there = ~((PLACES[:, 0] > 0.5) & (PLACES[:, 1] > 0.5))
-    fit = cn.fit(cn.points(PLACES[there], smooth(PLACES[there])), prior=KNOWN)
+    fit = cn.fit(cn.points(PLACES[there], smooth(PLACES[there])), prior=PLATE)
     found = fit.extrapolates(0.05)
     nodes = np.stack(np.meshgrid(found["x"], found["y"], indexing="ij"), -1).reshape(-1, 2)
     outside = Delaunay(PLACES[there]).find_simplex(nodes) < 0
     apart = cdist(nodes, PLACES[there]).min(1) / fit.lattice.steps[0]
     np.testing.assert_array_equal(found.values.ravel(), outside | (apart > 6))
     assert not found.sel(x=0.25, y=0.25) and found.sel(x=0.95, y=0.95)
-    around = cn.fit(cn.points(PLACES, smooth(PLACES), period={"x": 1.0}), prior=KNOWN)
+    around = cn.fit(cn.points(PLACES, smooth(PLACES), period={"x": 1.0}), prior=PLATE)
     assert not around.extrapolates(0.05).any()
     assert 0.1 < fit.report.beyond_samples < 0.4 and around.report.beyond_samples == 0
 

@@ -12,7 +12,7 @@ from coordnet.priors.plates.choice import deciding_parts
 from coordnet.priors.plates.field import Field
 from coordnet.sampling.sphere import EqualAreaMap, nearest_angles, over_poles, spread, vectors
 
-KNOWN = cn.ThinPlate(order=4, cutoff=4.0)
+PLATE = cn.ThinPlate(order=4, cutoff=4.0)
 
 
 def harmonics(places):
@@ -26,7 +26,7 @@ def drawn(count, seed=0):
     return np.stack([360 * rng.random(count) - 180, np.degrees(np.arcsin(2 * rng.random(count) - 1))], -1)
 
 
-def fitted(places, values, prior=KNOWN):
+def fitted(places, values, prior=PLATE):
     return cn.fit(cn.points(places, values, names=("lon", "lat"), sphere=("lon", "lat")), prior=prior)
 
 
