@@ -161,7 +161,7 @@ def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
     layers = [*network.head.widths, network.channels]
     features = network.encoding.shape
     blended = geometry.blending is not None
-    on_lattice = network.encoding.is_factored and (blended or not geometry.is_scattered)
+    on_lattice = network.encoding.is_factored and (blended or geometry.closed_form_blend is None)
     points = math.prod(geometry.shape) + (math.prod(geometry.grid) if blended else 0)
     if weights is not None and not on_lattice:
         points = int((weights > 0).any(-1).sum())

@@ -38,7 +38,6 @@ class Geometry(ABC):
     operator: LinearOperator | None = None  # the map of the lattice that was measured, if not the lattice itself
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
-    is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
     is_laid: bool = False  # whether the nodes were laid for the samples, denser than these and beyond them
     drift: Drift | None = None  # columns on which the values at points depend linearly, beside a field
     latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles

@@ -57,7 +57,6 @@ class ScatteredPoints(Geometry):
     blending: Blend | None = None
     outside: Outside = "error"
     periodic: tuple[bool, ...] = ()
-    is_scattered = True
     is_nodal = False  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
