@@ -16,6 +16,7 @@ from coordnet import _checks
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
 from coordnet.restore.drawn import is_drawn
+from coordnet.restore.flat_windows import flat_level
 from coordnet.restore.noise_windows import with_energy
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.samples import units_of
@@ -28,6 +29,7 @@ FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them 
 # three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
+OF_MEDIAN = 0.6  # efficiency of a median over windows, relative to their mean
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
@@ -38,14 +40,20 @@ def noise_level(signal: Signal) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
-    windows, is as seen. A picture that ``is_drawn`` has none.
+    windows, is as seen. The flat windows of a picture tell it better (see ``flat_level``), and a picture that
+    ``is_drawn`` has none.
     """
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
     units = units_of(signal.unsqueeze(0))[0]
     signal = signal / units
-    seen = seen_level(signal)
-    return float(units) * level_before(signal, ClippedNoise.on(signal, seen))
+    noise = ClippedNoise.on(signal, seen_level(signal))
+    level = level_before(signal, noise)
+    if signal.ndim == 3 and level > 0:
+        low, high = noise.low if noise.clips[0] else -math.inf, noise.high if noise.clips[1] else math.inf
+        count = OF_MEDIAN * (1 - CORNER[2]) ** 2 * math.prod(signal.shape[:2])
+        level = flat_level(signal, level, ends=(low, high), count=count)
+    return float(units) * level
 
 
 def level_before(signal: Signal, noise: "ClippedNoise") -> float:

@@ -28,14 +28,14 @@ class Windows:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, signal: Float[Tensor, "*grid channels"]) -> "Windows":
-        """Return the windows of a signal that have few values at the ends of its range."""
+    def of(cls, signal: Float[Tensor, "*grid channels"], ends: float = ENDS) -> "Windows":
+        """Return the windows of a signal with at most a share of values at the ``ends`` of its range."""
         values = signal.detach().double().cpu().movedim(-1, 0)
         shape = tuple(min(SIDES[values.ndim - 1], n) for n in values.shape[1:])
         axes = tuple(range(2, values.ndim + 1))
         tiles = _tiles(values, shape)
-        ends = ((tiles == values.min()) | (tiles == values.max())).flatten(1).double().mean(1)
-        tiles = tiles[ends <= ENDS]
+        at_ends = ((tiles == values.min()) | (tiles == values.max())).flatten(1).double().mean(1)
+        tiles = tiles[at_ends <= ends]
         centered = values.flatten(1) - values.flatten(1).mean(1, keepdim=True)
         variance, rotation = torch.linalg.eigh(centered @ centered.mT / centered.shape[1])
         rotation = rotation[:, with_energy(variance, len(shape))]
