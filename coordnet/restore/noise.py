@@ -15,7 +15,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.restore.drawn import is_drawn
+from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.flat_windows import flat_level
 from coordnet.restore.noise_windows import with_energy
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
@@ -40,11 +40,12 @@ def noise_level(signal: Signal) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
-    windows, is as seen. The flat windows of a picture tell it better (see ``flat_level``), and a picture that
-    ``is_drawn`` has none.
+    windows, is as seen. The flat windows of a picture tell it better (see ``flat_level``). A picture that
+    ``is_drawn`` has none, nor has one whose dither explains it (see ``rounding_error``).
     """
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
+    dither = rounding_error(signal) if signal.ndim == 3 else 0.0
     units = units_of(signal.unsqueeze(0))[0]
     signal = signal / units
     noise = ClippedNoise.on(signal, seen_level(signal))
@@ -53,7 +54,7 @@ def noise_level(signal: Signal) -> float:
         low, high = noise.low if noise.clips[0] else -math.inf, noise.high if noise.clips[1] else math.inf
         count = OF_MEDIAN * (1 - CORNER[2]) ** 2 * math.prod(signal.shape[:2])
         level = flat_level(signal, level, ends=(low, high), count=count)
-    return float(units) * level
+    return float(units) * level if float(units) * level > dither else 0.0
 
 
 def level_before(signal: Signal, noise: "ClippedNoise") -> float:

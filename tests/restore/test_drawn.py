@@ -4,7 +4,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 import coordnet as cn
-from coordnet.restore.drawn import is_drawn
+from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.impulses import lost_pixels
 from tests.helpers import synthetic_photograph
 
@@ -72,3 +72,25 @@ def test_photographs_with_faint_noise_are_not_drawn(brightness, sigma):
         values = brightness * synthetic_photograph(160, 160, channels).numpy()
         values = values + sigma * random(0).standard_normal(values.shape)
         assert not is_drawn(signal(np.round(255 * values.clip(0, 1))))
+
+
+def diffused(values, levels):
+    """Round a picture to some levels, and pass the error of each pixel on to the next ones (Floyd and Steinberg)."""
+    values, made = np.pad(values, ((0, 1), (1, 1), (0, 0))), np.zeros_like(values)
+    for row, column in np.ndindex(*made.shape[:2]):
+        made[row, column] = np.clip(np.round(values[row, column + 1] * (levels - 1)) / (levels - 1), 0, 1)
+        error = values[row, column + 1] - made[row, column]
+        for down, right, share in ((0, 2, 7), (1, 0, 3), (1, 1, 5), (1, 2, 1)):
+            values[row + down, column + right] += share / 16 * error
+    return made
+
+
+@pytest.mark.parametrize("channels, levels", [(1, 16), (3, 6)])
+def test_the_noise_of_a_dither_is_left_alone(channels, levels):
+    truth = synthetic_photograph(96, 96, channels).double()
+    truth = (1.2 * (truth - truth.min()) / (truth.max() - truth.min()) - 0.1).clamp(0, 1)
+    picture = signal(np.round(255 * diffused(truth.numpy(), levels)))
+    assert rounding_error(picture) == pytest.approx(0.75 / (levels - 1), rel=0.01)
+    assert cn.estimate_noise(picture).kind == "none"
+    noisy = (picture + 0.02 * torch.randn(picture.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
+    assert rounding_error(noisy) == 0.0
