@@ -19,7 +19,7 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import Cleaned as ByPatches
 from coordnet.priors.local.noise import LocalDenoiser
-from coordnet.restore.noise import ClippedNoise, noise_level
+from coordnet.restore.noise import CLIPPED, ClippedNoise, noise_level
 from coordnet.restore.rician import RicianNoise
 from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh
 from coordnet.restore.wiener import PASSES, wiener_filter
@@ -56,6 +56,7 @@ class Noise:
     progress: bool = False
     model: NoiseModel = NoiseModel()  # the noise where it is not white or depends on the signal, else none
     one: float = 1.0  # the largest value of pictures, in the units of the signal
+    clipped_share: float = CLIPPED  # an end of the range clipped the values if a larger share of them lies there
 
     @property
     def is_plain(self) -> bool:
@@ -68,7 +69,8 @@ class Noise:
             return RicianNoise.of(signal, self.level)
         if self.model.gain > 0:
             return ClippedNoise.on(signal, math.sqrt(self.model.floor), slope=self.model.gain)
-        return ClippedNoise.on(signal, self.level, given=self.given or not self.is_plain)
+        given = self.given or not self.is_plain
+        return ClippedNoise.on(signal, self.level, given=given, share=self.clipped_share)
 
     def drawn(self, like: Signal, generator: torch.Generator) -> Signal:
         """Draw noise like that of a signal."""

@@ -30,6 +30,11 @@ from coordnet.sampling.grids import Lattice
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.noise_model import NoiseModel
 
+# Least share of a JPEG picture's values at an end of its range that shows a white or black ground, whose rings are
+# clipped. Where only letters and edges have rings there, smooth surfaces near that end hardly have any, and are known
+# as they are: colored text, screenshots and photographs with 1 to 9 % of such values gain 0.03 to 0.3 dB, gray text
+# with 17 % and 45 % would lose 0.28 and 0.15.
+CLIPPED_RINGS = 0.1
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
 
 
@@ -152,7 +157,7 @@ def _within(
     intervals: JpegIntervals, values: Signal, prior: Prior, form: ArrayKind, tiles: Tiles, progress: bool
 ) -> Restored:
     """Return the picture of a JPEG file without the noise of its rounding, with each coefficient in its interval."""
-    work = Noise(intervals.sigma, given=True, progress=progress)
+    work = Noise(intervals.sigma, given=True, progress=progress, clipped_share=CLIPPED_RINGS)
     if prior.name not in ("local", "adaptive"):
         raise _checks.wrong("prior", "local or adaptive for a JPEG file", prior.text)
     found = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "lost": 0.0}

@@ -145,13 +145,15 @@ class ClippedNoise:
     slope: float = 0.0  # b
 
     @classmethod
-    def on(cls, signal: Signal, sigma: float, *, given: bool = True, slope: float = 0.0) -> "ClippedNoise":
-        """Return the noise on a signal, clipped at the ends of its range that hold many samples.
+    def on(
+        cls, signal: Signal, sigma: float, *, given: bool = True, slope: float = 0.0, share: float = CLIPPED
+    ) -> "ClippedNoise":
+        """Return the noise on a signal, clipped at the ends of its range that hold more than a share of the samples.
 
         Its variance is that as seen if ``sigma`` was not ``given``.
         """
         low, high = float(signal.min()), float(signal.max())
-        many = max(FEW, CLIPPED * signal.numel())
+        many = max(FEW, share * signal.numel())
         at_low, at_high = (low < high and int((signal == end).sum()) > many for end in (low, high))
         most = math.inf if given or not (at_low or at_high) else seen_level(signal) ** 2 or math.inf
         return cls(sigma, low, high, (at_low, at_high), most, slope)
