@@ -147,15 +147,22 @@ class NoiseModel:
         lags = self._at_lags(grid)
         return torch.fft.fftn(lags, dim=tuple(range(2, lags.ndim))).real
 
-    def covariance(self, patch: tuple[int, ...]) -> Float[Tensor, "size size"]:
+    def covariance(
+        self, patch: tuple[int, ...], vector: Float[Tensor, " channels"] | None = None
+    ) -> Float[Tensor, "size size"]:
         """Return the covariance of a patch's entries, channel after channel: Toeplitz blocks of ``autocovariance``.
 
-        Entries that lie further apart than the window reaches are uncorrelated.
+        With a ``vector`` it is that of the channels' sum with these weights. Entries that lie further apart than the
+        window reaches are uncorrelated.
         """
         grids = torch.meshgrid(*(torch.arange(n) for n in patch), indexing="ij")
         places = torch.stack(grids).flatten(1)
         lags = (places.unsqueeze(2) - places.unsqueeze(1)).unbind(0)
-        blocks = self._at_lags(tuple(2 * n for n in patch))[(slice(None), slice(None), *lags)]
+        lagged = self._at_lags(tuple(2 * n for n in patch))
+        if vector is not None:
+            weights = vector.to(lagged)
+            lagged = torch.einsum("i,ij...,j->...", weights, lagged, weights)[None, None]
+        blocks = lagged[(slice(None), slice(None), *lags)]
         size = blocks.shape[0] * math.prod(patch)
         full = blocks.permute(0, 2, 1, 3).reshape(size, size)
         return (full + full.mT) / 2
@@ -169,12 +176,14 @@ class NoiseModel:
         lagged[at] = self.autocovariance[at]
         return lagged
 
-    def roots(self, patch: tuple[int, ...]) -> tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]:
-        """Return the symmetric root of a patch's covariance and the root's inverse, of eigenvalues that are no less.
+    def roots(
+        self, patch: tuple[int, ...], vector: Float[Tensor, " channels"] | None = None
+    ) -> tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]:
+        """Return the symmetric root of a patch's ``covariance`` and the root's inverse.
 
-        They are at least ``MIN_RATIO`` of their mean.
+        The covariance's eigenvalues are taken as at least ``MIN_RATIO`` of their mean.
         """
-        values, vectors = torch.linalg.eigh(self.covariance(patch).double())
+        values, vectors = torch.linalg.eigh(self.covariance(patch, vector).double())
         root = values.clamp(min=MIN_RATIO * float(values.mean())).sqrt()
         return vectors * root @ vectors.mT, vectors / root @ vectors.mT
 

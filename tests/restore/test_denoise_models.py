@@ -27,6 +27,23 @@ def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
     assert made.noise is model and made.report["noise"]["kind"] == "colored"
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
+@pytest.mark.parametrize(("axes", "channels"), [(2, 2), (2, 4), (3, 3)])
+def test_channels_that_are_treated_one_by_one_have_their_own_spectra(axes, channels, generator):
+    """Clips, and pictures without three colors; the noise of the first channel is coarse, that of the others white."""
+    rows, columns = torch.meshgrid(torch.linspace(0, 6, 40), torch.linspace(0, 5, 36), indexing="ij")
+    truth = (0.5 + 0.4 * torch.sin(rows) * torch.cos(columns)).double()[..., None].expand(-1, -1, channels)
+    truth = truth if axes == 2 else truth.expand(8, -1, -1, -1)
+    spectrum = torch.eye(channels, dtype=torch.float64)[:, :, None, None] * torch.ones(32, 32, dtype=torch.float64)
+    spectrum[0, 0] = 4 * gaussian_spectrum(1.0)[0, 0] / gaussian_spectrum(1.0).mean()
+    model = cn.NoiseModel(spectrum if axes == 2 else spectrum.unsqueeze(2).expand(-1, -1, 8, -1, -1), floor=0.005)
+    y = truth + model.floor**0.5 * model.process(tuple(truth.shape[:-1]), channels, generator)
+    options = {"prior": cn.Local((4,) * axes), "dimensions": axes, "alpha": False}
+    made, white = (cn.denoise(y, noise=m, **options).signal for m in (model, cn.NoiseModel(floor=model.floor)))
+    assert cn.psnr(made, truth) > cn.psnr(y, truth) + 6
+    assert cn.psnr(made[..., :1], truth[..., :1]) > cn.psnr(white[..., :1], truth[..., :1]) + 1
+
+
 def test_a_flat_spectrum_is_white_noise(generator):
     truth, y = noisy(cn.NoiseModel(floor=0.01), generator, size=(40, 36))
     flat, prior = cn.NoiseModel(gaussian_spectrum(0.0, 3), floor=0.01), cn.Local((4, 4))

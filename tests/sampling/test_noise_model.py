@@ -49,6 +49,14 @@ def test_the_covariance_of_a_patch_is_that_of_draws(generator):
     torch.testing.assert_close(flat.mT @ flat / len(flat), model.covariance((2, 3)), atol=0.06, rtol=0)
 
 
+def test_a_sum_of_channels_has_the_covariance_of_the_sum(generator):
+    mixed = torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    model = cn.NoiseModel(gaussian_spectrum(1.0)[0, 0] * (mixed @ mixed.mT)[:, :, None, None], floor=1.0)
+    vector = torch.tensor([0.6, -0.8, 0.5], dtype=torch.float64)
+    weights = torch.kron(vector, torch.eye(6, dtype=torch.float64)).reshape(6, 18)
+    torch.testing.assert_close(model.covariance((2, 3), vector), weights @ model.covariance((2, 3)) @ weights.mT)
+
+
 def test_the_roots_are_those_of_the_covariance():
     model = cn.NoiseModel(gaussian_spectrum(0.5, 2), floor=1.0)
     root, inverse = model.roots((3, 3))

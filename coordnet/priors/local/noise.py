@@ -122,17 +122,22 @@ class LocalDenoiser:
         channels = Channels.of(noisy, torch.ones_like(noisy[:1], dtype=torch.bool))
         parts = torch.tensordot(channels.basis.T, noisy, 1).split(1)
         estimates = [
-            self._estimate(part, variance, noise, gray_shapes(shape, part.device), self._roots(shape, vector), bar)
+            self._estimate(
+                part, variance, noise, gray_shapes(shape, part.device), self._roots(shape, part, vector), bar
+            )
             for part, vector in zip(parts, channels.basis.mT, strict=True)
         ]
         f, spread = (torch.cat(parts) for parts in zip(*((e.f, e.spread) for e in estimates), strict=True))
         return (torch.tensordot(channels.basis, f, 1), torch.tensordot(channels.basis.square(), spread, 1), estimates)
 
-    def _roots(self, patch: tuple[int, ...], like: Tensor) -> Roots | None:
-        """Return the root of the noise's covariance in a patch of all channels, and its inverse; None if white."""
+    def _roots(self, patch: tuple[int, ...], like: Tensor, vector: Tensor | None = None) -> Roots | None:
+        """Return the root of the noise's covariance in a patch of all channels, and its inverse; None if white.
+
+        With a ``vector`` they are those of the channels' sum with these weights.
+        """
         if self.model.spectrum is None:
             return None
-        root, whitener = self.model.roots(patch)
+        root, whitener = self.model.roots(patch, vector)
         return root.to(like), whitener.to(like)
 
     def _estimate(
