@@ -47,7 +47,7 @@ def _in_memory(
     expected = made.expected_psnr
     sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
     if noise == "jpeg":
-        sureness = "each coefficient is in its interval of the file"
+        sureness = "each coefficient is in its interval of the file, before values are clipped to 8 bits"
     elif Path(signal).suffix.lower() in JPEG_SUFFIXES:
         chosen, sureness = f"{chosen}; --noise jpeg removes JPEG's rounding", f"{sureness} but for JPEG's rounding"
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})

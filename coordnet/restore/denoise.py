@@ -73,9 +73,12 @@ def denoise(
         affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
         a row, such as a sound, is that of its quietest windows (``quiet_noise``), with hum. With "auto",
         pictures have what ``estimate_noise`` finds, after black and white pixels that were lost are filled (see
-        ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white noise.
+        ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white noise. What H.264 leaves of noise
+        in a clip is not white: "colored" takes its spectrum.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
-        white noise of its ``sigma``, and each coefficient stays in the interval that was rounded.
+        white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
+        beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
+        many as of the decoded file.
     prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
         With "auto", both are tried on the middle of a clip, a volume, or a picture that the local prior is expected to
         take less than a minute for, and the better one is taken: mostly the local one. Other signals take the adaptive

@@ -17,6 +17,7 @@ from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
+from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg import shown_steps
 from coordnet.sampling.noise_model import NoiseModel
@@ -59,13 +60,15 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     Raises
     ------
     ValueError
-        If a value is not finite, or there are more than four axes.
+        If a value is not finite, there are more than four axes, or no axis has the 8 samples that show any noise.
     """
     values, _ = as_signal(signal, dimensions=dimensions)
     if values.ndim - 1 not in SIDES:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
+    if max(window_shape(tuple(values.shape[:-1]))) == 1:
+        raise _checks.wrong("signal", "8 samples along some axis, to show noise", f"shape {tuple(values.shape)}")
     level = noise_level(values.detach())
     return supported_noise(values.detach()) or NoiseModel(floor=level * level)
 

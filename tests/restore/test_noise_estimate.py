@@ -192,7 +192,9 @@ def test_too_little_to_tell_is_refused(generator):
     assert cn.estimate_noise(torch.rand(20, 20, 3, generator=generator)).kind == "white"
 
 
-@pytest.mark.parametrize("signal", [torch.full((20, 20, 1), torch.nan), torch.zeros(2, 2, 2, 2, 2, 2)])
+@pytest.mark.parametrize(
+    "signal", [torch.full((20, 20, 1), torch.nan), torch.zeros(2, 2, 2, 2, 2, 2), torch.rand(7, 7, 3)]
+)
 def test_what_is_no_signal_is_refused(signal):
     with pytest.raises(ValueError, match="`signal`: expected"):
         cn.estimate_noise(signal)
