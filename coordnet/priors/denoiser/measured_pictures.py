@@ -1,6 +1,7 @@
 """Measurements with a denoiser: plug-and-play from the pilot's estimate, weighed at measured values that are hidden."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,18 +47,18 @@ class DenoisedMeasurementPlan(RefinedPlan):
         noise = max(self.prior.noise / scale.span, RELATIVE_NOISE)
         return measured((values - low) / scale.span, self.measurement, noise)
 
-    def weight(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> float:
+    def weighed(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> tuple[float, Sequence[float]]:
         """Return the weight that suits hidden values, or if none surely does, those whose errors are no outliers."""
         hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0))
         if hidden is None:
-            return 0.0
+            return 0.0, ()
         shown = (1 - hidden[0]).movedim(0, -1) * self.geometry.full_weights.to(hidden)
         options = {"dtype": self.dtype, "device": self.device}
         plan = type(self)(self.encoding, self.geometry.reweighted(shown), self.prior, self.pilot, **options)
         fitted = plan.start.solve(CenteredValues.of(values.unsqueeze(0)))
         pilot = fitted.signal(self.geometry.grid)[0]
         where = (hidden[0] > 0).expand_as(values)
-        both = (self.measurement(f.unsqueeze(0))[0] for f in (pilot, plan.refined(pilot, values)))
+        both = (self.measurement(f.unsqueeze(0))[0] for f in (pilot, plan.refined(pilot, values, self.sigmas)))
         error, second = ((f - values)[where].double() for f in both)
         kept = typical(error)
-        return sure_share(error, second, len(values)) or sure_share(error[kept], second[kept], len(values))
+        return sure_share(error, second, len(values)) or sure_share(error[kept], second[kept], len(values)), self.sigmas

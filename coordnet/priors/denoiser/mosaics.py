@@ -1,5 +1,7 @@
 """Mosaics with a denoiser: plug-and-play from the pilot's estimate, weighed on a mosaic of another phase."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -36,19 +38,21 @@ class DenoisedMosaicPlan(RefinedPlan):
     def _known(self) -> Tensor:
         return self.geometry.full_weights.movedim(-1, 0).to(self.device) > 0
 
-    def weight(self, values: Float[Tensor, "channels height width"], estimate: Signal) -> float:
+    def weighed(
+        self, values: Float[Tensor, "channels height width"], estimate: Signal
+    ) -> tuple[float, Sequence[float]]:
         """Return the weight that suits a mosaic of another phase."""
         part = (..., *middle(tuple(values.shape[1:]), WEIGHED))
         known = self._known.roll((1, 1), (1, 2))[part]
         geometry = MaskedLattice(tuple(known.shape[1:]), weights=known.movedim(0, -1).to(self.dtype))
         options = {"dtype": self.dtype, "device": self.device}
         other = type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
-        return other.weight_for(estimate[part])
+        return other.weight_for(estimate[part]), self.sigmas
 
     def weight_for(self, truth: Signal) -> float:
         """Return the weight that suits the mosaic of a picture that is known."""
         mosaic = torch.where(self._known, truth, 0.0)
         pilot = self.start.fit(mosaic.movedim(0, -1)).render(alignment="sample").movedim(-1, 0)
-        both = (pilot - truth, self.refined(pilot, mosaic) - truth)
+        both = (pilot - truth, self.refined(pilot, mosaic, self.sigmas) - truth)
         error, second = (f[~self._known].double() for f in both)
         return least_squares_weight(error, second)

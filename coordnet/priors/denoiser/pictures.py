@@ -19,6 +19,9 @@ SYMMETRIES = (0, 7, 2, 5, 4, 3, 6, 1)
 TILE = 1024  # largest side in pixels of a picture that is denoised as a whole
 MARGIN = 64  # pixels around a tile that are denoised with it: FFDNet sees 25 pixels far, DRUNet more
 AT_ONCE = 2**20  # pixels that are denoised together
+# Standard deviation from which on layers of networks multiply bfloat16: FFDNet takes half the time then, and its
+# pictures change by 0.002 in the root mean square. With 0.025, random gaps of 12 photographs lose 0.01 dB more.
+ROUNDED_FROM = 0.03
 
 Pictures = Float[Tensor, "pictures channels height width"]
 
@@ -27,17 +30,19 @@ class LatticeDenoiser:
     """A denoiser as a map of lattice signals in [0, 1] with two or three axes, the pictures being along the last two.
 
     A network is copied, put into ``eval`` and moved to the device; it is called in its own dtype, without gradients.
-    Where it is ``rounded`` and the processor multiplies bfloat16, its layers do: FFDNet takes half the time then, and
-    its pictures change by 0.0015 in the root mean square.
+    For noise from a standard deviation ``rounded_from`` on, its layers multiply bfloat16 on processors that can.
     """
 
-    def __init__(self, prior: DenoiserParameters, device: torch.device | str = "cpu", *, rounded: bool = False) -> None:
+    def __init__(
+        self, prior: DenoiserParameters, device: torch.device | str = "cpu", *, rounded_from: float = ROUNDED_FROM
+    ) -> None:
         self.prior, self.f, self.dtype = prior, prior.f, None
         if isinstance(prior.f, nn.Module):
             self.f = copy.deepcopy(prior.f).eval().requires_grad_(False).to(device)
             self.dtype = next((p.dtype for p in self.f.parameters() if p.is_floating_point()), None)
         on_cpu = torch.device(device).type == "cpu"
-        self.rounded = rounded and on_cpu and self.dtype == torch.float32 and multiplies_bfloat16()
+        rounds = on_cpu and self.dtype == torch.float32 and multiplies_bfloat16()
+        self.rounded_from = rounded_from if rounds else math.inf
 
     @torch.no_grad()
     def __call__(
@@ -86,7 +91,7 @@ class LatticeDenoiser:
         given = pad(x, (0, missing[0], 0, missing[1]), mode="replicate") * (high - low) + low
         given = given.contiguous() if self.dtype is None else given.to(self.dtype)
         try:
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.rounded):
+            with torch.autocast("cpu", torch.bfloat16, enabled=sigma >= self.rounded_from):
                 found: Any = self.f(given, (high - low) * sigma)
         except (TypeError, RuntimeError) as error:  # other arguments, or layers of another number of channels
             expected, text = f"a denoiser of pictures {tuple(given.shape)} and σ", str(error).partition("\n")[0]

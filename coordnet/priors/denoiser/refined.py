@@ -17,7 +17,7 @@ from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.admm import plug_and_play
 from coordnet.priors.denoiser.data_terms import Nearest
 from coordnet.priors.denoiser.parameters import DenoiserParameters
-from coordnet.priors.denoiser.pictures import LatticeDenoiser
+from coordnet.priors.denoiser.pictures import ROUNDED_FROM, LatticeDenoiser
 from coordnet.priors.denoiser.scale import Scale
 from coordnet.sampling.samples import Geometry
 
@@ -35,8 +35,7 @@ class RefinedPlan(Plan):
     the pilot's.
     """
 
-    sigmas: Sequence[float]  # the standard deviation of each step, relative to the known range
-    rounded = False  # whether layers of networks multiply bfloat16, where errors are many times its rounding
+    rounded_from = ROUNDED_FROM
 
     def __init__(
         self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
@@ -44,11 +43,14 @@ class RefinedPlan(Plan):
         self.prior, self.pilot = prior, pilot
         self.start = pilot.plan(encoding, geometry, **options)
         super().__init__(self.start.encoding, geometry, **options)
-        self.denoiser = LatticeDenoiser(prior, self.device, rounded=self.rounded)
+        self.denoiser = LatticeDenoiser(prior, self.device, rounded_from=self.rounded_from)
 
     @abstractmethod
-    def weight(self, values: Tensor, estimate: Signal) -> float:
-        """Return the weight of the refined estimate of centered values against the pilot's, from 0 to 1."""
+    def weighed(self, values: Tensor, estimate: Signal) -> tuple[float, Sequence[float]]:
+        """Return the weight of the refined estimate of centered values against the pilot's, from 0 to 1, and its steps.
+
+        These are standard deviations, relative to the range of the pilot's estimate.
+        """
 
     @abstractmethod
     def nearest(self, values: Tensor, scale: Scale) -> Nearest:
@@ -67,14 +69,15 @@ class RefinedPlan(Plan):
         fitted = self.start.solve(CenteredValues.of(values))
         f = fitted.signal(self.geometry.grid)[0]
         plan = self.after(fitted)
-        if not (weight := plan.weight(values[0], f)):
+        weight, sigmas = plan.weighed(values[0], f)
+        if not weight:
             return replace(fitted, report=replace(fitted.report, prior=repr(self.pilot)))
-        f = f + weight * (plan.refined(f, values[0]) - f)
+        f = f + weight * (plan.refined(f, values[0], sigmas) - f)
         report = DenoiserReport.of(fitted.report, self.prior.label, weight, fitted.report.hold_out_psnr)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned)
 
-    def refined(self, start: Signal, values: Tensor) -> Signal:
-        """Return the estimate of centered values by plug-and-play from a start."""
+    def refined(self, start: Signal, values: Tensor, sigmas: Sequence[float]) -> Signal:
+        """Return the estimate of centered values by plug-and-play from a start, with a standard deviation each step."""
         scale = Scale.of(start)
         nearest = self.nearest(values, scale)
-        return scale.back(plug_and_play(scale.into(start), self.sigmas, self.denoiser, nearest, RELAXATION))
+        return scale.back(plug_and_play(scale.into(start), sigmas, self.denoiser, nearest, RELAXATION))

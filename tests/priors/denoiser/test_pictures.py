@@ -95,7 +95,7 @@ def test_networks_are_copied_evaluated_and_without_gradients(generator):
 
     prior = cn.Denoiser(Ignoring())
     x = torch.rand(3, 8, 8, generator=generator, dtype=torch.float64, requires_grad=True)
-    made = LatticeDenoiser(prior)(x, 0.1)
+    made = LatticeDenoiser(prior)(x, 0.01)
     assert made.dtype == torch.float64 and not made.requires_grad
     torch.testing.assert_close(made, network[0](x.float().unsqueeze(0))[0].double())
     assert prior.f.training and all(p.requires_grad for p in prior.f.parameters())
@@ -125,7 +125,7 @@ def test_arguments_out_of_range_are_refused(argument, options):
         cn.Denoiser(**{"f": blur, **options})
 
 
-def test_layers_of_networks_multiply_bfloat16_where_they_are_rounded(monkeypatch, generator):
+def test_layers_of_networks_multiply_bfloat16_from_a_standard_deviation_on(monkeypatch, generator):
     monkeypatch.setattr(pictures, "multiplies_bfloat16", lambda: True)
 
     class Layer(nn.Conv2d):
@@ -134,10 +134,11 @@ def test_layers_of_networks_multiply_bfloat16_where_they_are_rounded(monkeypatch
 
     x, prior = torch.rand(3, 8, 8, generator=generator), cn.Denoiser(Layer(3, 3, 1))
     weight, bias = (p.detach().bfloat16().double() for p in prior.f.parameters())
-    found, exact = LatticeDenoiser(prior, rounded=True)(x, 0.1), LatticeDenoiser(prior)(x, 0.1)
+    denoiser = LatticeDenoiser(prior, rounded_from=0.1)
+    found, exact = denoiser(x, 0.1), denoiser(x, 0.09)
     y = torch.einsum("oi,ihw->ohw", weight[..., 0, 0], x.bfloat16().double()) + bias[:, None, None]
     assert found.dtype == torch.float32 and not torch.equal(found, exact)
     torch.testing.assert_close(found.double(), y, atol=1e-3, rtol=2**-7)
-    assert torch.equal(
-        LatticeDenoiser(cn.Denoiser(blur), rounded=True)(x, 0.1), LatticeDenoiser(cn.Denoiser(blur))(x, 0.1)
-    )
+    torch.testing.assert_close(exact, super(Layer, prior.f).forward(x[None])[0].detach(), atol=1e-6, rtol=1e-6)
+    function = cn.Denoiser(blur)
+    assert torch.equal(LatticeDenoiser(function, rounded_from=0)(x, 0.1), LatticeDenoiser(function)(x, 0.0))

@@ -9,6 +9,7 @@ from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior, weighed
+from coordnet.priors.denoiser.areas import FIRST, LAST
 from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -143,9 +144,21 @@ def test_a_mosaic_of_the_estimate_in_another_phase_gives_the_weight(monkeypatch)
     truths, estimate = [], 0.9 * truth
     monkeypatch.setattr(type(plan), "weight_for", lambda other, f: truths.append((f, other._known)) or 0.5)
     mosaic = torch.where(known.movedim(-1, 0) > 0, truth, 0.0)
-    assert plan.weight(mosaic, estimate) == 0.5
+    assert plan.weighed(mosaic, estimate)[0] == 0.5
     assert torch.equal(truths[0][0], estimate)
     assert torch.equal(truths[0][1], known.roll((1, 1), (0, 1)).movedim(-1, 0) > 0)
+
+
+def test_the_steps_of_an_enlargement_begin_and_end_at_multiples_of_the_error_of_the_picture_s_half(monkeypatch):
+    truth = synthetic_photograph(48, 48).movedim(-1, 0)
+    geometry, given = cn.AreaLattice((96, 96), (2, 2)), []
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    monkeypatch.setattr(type(plan), "refined", lambda _, start, half, sigmas: given.append((start, sigmas)) or start)
+    _, sigmas = plan.weighed(truth, 3 * truth)
+    ((start, tried),) = given
+    ends = torch.tensor([FIRST, LAST]) * (start - truth).square().mean().sqrt()
+    torch.testing.assert_close(torch.tensor([tried[0], tried[-1]]), ends / (start.max() - start.min()))
+    torch.testing.assert_close(torch.tensor([sigmas[0], sigmas[-1]]), ends / (3 * (truth.max() - truth.min())))
 
 
 def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
