@@ -93,7 +93,7 @@ class LatticeDenoiser:
         try:
             with torch.autocast("cpu", torch.bfloat16, enabled=sigma >= self.rounded_from):
                 found: Any = self.f(given, (high - low) * sigma)
-        except (TypeError, RuntimeError) as error:  # other arguments, or layers of another number of channels
+        except Exception as error:  # other arguments, layers of another number of channels, or anything of another
             expected, text = f"a denoiser of pictures {tuple(given.shape)} and σ", str(error).partition("\n")[0]
             raise _checks.wrong("f", expected, f"{type(error).__name__} from it ({text})") from error
         if not isinstance(found, Tensor) or found.shape != given.shape:

@@ -109,6 +109,7 @@ def test_networks_are_copied_evaluated_and_without_gradients(generator):
         (lambda x, s: x / 0, "finite"),
         (nn.Identity(), "pictures .1, 3, 8, 8. and σ, received TypeError"),
         (lambda x, s: nn.Conv2d(1, 1, 3)(x), "received RuntimeError"),
+        (lambda x, s: {}["weights"], "received KeyError"),
     ],
 )
 def test_what_is_no_denoiser_of_such_pictures_is_refused(f, found):
