@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
-from coordnet.priors.denoiser.pictures import ROUNDED_FROM, LatticeDenoiser
+from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.scale import Scale
 from coordnet.priors.denoiser.weighing import squared_gains, sure_share
 from coordnet.restore.noise import ClippedNoise
@@ -65,7 +65,7 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
     noisier, target, more = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
     first = without(noisier, more)
-    other = by_denoiser(prior, noisier, first, more, one, ROUNDED_FROM)  # rounding hardly changes the weight
+    other = by_denoiser(prior, noisier, first, more, one, 0.0)  # rounding hardly changes the weight
     error, second = ((f - target).double().flatten() for f in (first, other))
     weight = sure_share(error, second, part.shape[-1])
     if weight < LEAST_WEIGHT:

@@ -33,7 +33,7 @@ class DenoisedAreaPlan(RefinedPlan):
     half, of which the truth is known, give the weight; of a large picture its middle does.
     """
 
-    rounded_from = 0.01  # takes a sixth less time than 0.03, and 0.03 dB
+    rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
 
     def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
         """Return the data term of means over cells, in units of a scale."""

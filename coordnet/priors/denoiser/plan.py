@@ -32,6 +32,9 @@ from coordnet.sampling.samples import Geometry
 # On the middle 192² of kodim04, 07, 14 and 16, sixteen steps are better by 0.09 and 0.08 dB on two, worse by 0.03 and
 # 0.02 dB on the others, and take a third longer.
 FIRST, LAST, STEPS = 2.5, 0.4, 12
+# Standard deviation from which on layers multiply bfloat16, which takes a third of their time away. On 16 pictures it
+# costs 0.015 dB in the mean; with bfloat16 from 0.01 on it costs 0.06 dB.
+ROUNDED_FROM = 0.03
 
 Signal = Float[Tensor, "channels *lattice"]
 
@@ -57,7 +60,7 @@ class DenoiserPlan(Plan):
         on_grid = geometry.shape == geometry.grid
         own = encoding if on_grid else FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         super().__init__(own, geometry, **options)
-        self.prior, self.denoiser = prior, LatticeDenoiser(prior, self.device)
+        self.prior, self.denoiser = prior, LatticeDenoiser(prior, self.device, rounded_from=ROUNDED_FROM)
 
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether the estimates that it may start at are nearly as good as others, which no gain makes up."""

@@ -1,5 +1,6 @@
 """Estimates that a denoiser refines where no samples can be hidden: what plans of areas and mosaics share."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.admm import plug_and_play
 from coordnet.priors.denoiser.data_terms import Nearest
 from coordnet.priors.denoiser.parameters import DenoiserParameters
-from coordnet.priors.denoiser.pictures import ROUNDED_FROM, LatticeDenoiser
+from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.scale import Scale
 from coordnet.sampling.samples import Geometry
 
@@ -35,7 +36,7 @@ class RefinedPlan(Plan):
     the pilot's.
     """
 
-    rounded_from = ROUNDED_FROM
+    rounded_from = math.inf  # on two photographs, 0.03 loses 0.1 dB of projections
 
     def __init__(
         self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any

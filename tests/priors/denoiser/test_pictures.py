@@ -95,7 +95,7 @@ def test_networks_are_copied_evaluated_and_without_gradients(generator):
 
     prior = cn.Denoiser(Ignoring())
     x = torch.rand(3, 8, 8, generator=generator, dtype=torch.float64, requires_grad=True)
-    made = LatticeDenoiser(prior)(x, 0.01)
+    made = LatticeDenoiser(prior)(x, 0.1)
     assert made.dtype == torch.float64 and not made.requires_grad
     torch.testing.assert_close(made, network[0](x.float().unsqueeze(0))[0].double())
     assert prior.f.training and all(p.requires_grad for p in prior.f.parameters())
