@@ -17,7 +17,7 @@ from coordnet.sampling.grids import AreaLattice, CellMeans
 
 # The first and the last standard deviation, relative to the error of the half, and their number. On 26 pictures of 256²
 # steps from 0.15 to 0.02 of the range gain 0.07 dB less in the mean, and 4 steps 0.09 dB less. Two with regular texture
-# depend on the first one by jumps: a roof gains 0.1 dB from 4 errors on and 0.9 from 4.5 on, another picture 1.1 and 0.9.
+# depend on the first one by jumps: a roof gains 0.1 dB from 4 errors on and 0.9 from 4.5, another 1.1 and 0.9.
 FIRST, LAST, STEPS = 4.5, 0.7, 5
 MOST_HALVED = 2**14  # pixels of the middle of a picture whose half gives the weight
 FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
