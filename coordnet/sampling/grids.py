@@ -61,6 +61,11 @@ class Lattice(Geometry):
         """The lattice as an index into the signal's grid."""
         return tuple(slice(o, None, k) for k, o in zip(self.steps, self.offsets, strict=True))
 
+    @property
+    def with_gaps(self) -> "Lattice":
+        """The nodes of the signal's lattice, of which those are unknown that this one skips; itself if it has some."""
+        return MaskedLattice(self.grid, weights=self.known(1).float()) if self.is_strided else self
+
     def reweighted(self, weights: Float[Tensor, "*lattice _"]) -> "MaskedLattice":
         """Return the lattice with weights, 0 where nothing is known."""
         return MaskedLattice(self.grid, self.steps, self.offsets, weights)

@@ -81,6 +81,11 @@ class Geometry(ABC):
         return self.is_whole_lattice and self.shape != self.grid
 
     @property
+    def with_gaps(self) -> "Geometry":
+        """The nodes of the signal's lattice, unknown where a lattice skips them; the geometry itself for others."""
+        return self
+
+    @property
     def is_binary(self) -> bool:
         """Whether every sample is either known, with the weight 1, or unknown."""
         return self.weights is None or bool(((self.weights == 0) | (self.weights == 1)).all())

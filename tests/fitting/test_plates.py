@@ -190,7 +190,12 @@ def test_the_plate_of_a_row_is_the_natural_spline_and_goes_on_as_a_polynomial(or
 
 
 def test_aliasing_of_a_lattice_that_skips_samples_is_not_smoothed_as_noise(generator):
-    rough = waves((96, 96)) + 0.2 * torch.randn(96, 96, 1, generator=generator, dtype=torch.float64)
+    frequencies = (
+        torch.cartesian_prod(torch.fft.fftfreq(96), torch.fft.fftfreq(96)).double().norm(dim=1).reshape(96, 96)
+    )
+    white = torch.fft.fft2(torch.randn(96, 96, generator=generator, dtype=torch.float64))
+    texture = torch.fft.ifft2(white * frequencies.clamp(min=0.01) ** -1.5).real.unsqueeze(-1)
+    rough = waves((96, 96)) + texture / texture.std()
     tried = [c.prior for c in cn.fit(cn.sample(rough, "every:3")).report.candidates]
     assert tried and not [prior for prior in tried if "cutoff" in prior and "inf" not in prior]
 

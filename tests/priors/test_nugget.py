@@ -1,4 +1,4 @@
-"""White noise on samples of masked lattices: how much there seems to be, and how candidates are weighed with it."""
+"""White noise on samples of lattices with gaps: how much there seems to be, and how candidates are weighed with it."""
 
 import math
 
@@ -21,13 +21,51 @@ def samples(shape, sigma, share=0.3, power=1.0, seed=0):
     frequencies.flat[0] = np.inf
     field = np.fft.ifftn(np.fft.fftn(generator.standard_normal(shape)) * frequencies**-power).real
     noisy = field / field.std() + sigma * generator.standard_normal(shape)
-    return cn.sample(torch.from_numpy(noisy).unsqueeze(-1), torch.from_numpy(generator.random(shape) < share))
+    known = torch.from_numpy(generator.random(shape) < share) if share else "every:2"
+    return cn.sample(torch.from_numpy(noisy).unsqueeze(-1), known)
 
 
 @pytest.mark.parametrize(("shape", "power"), [((2000,), 2.0), ((90, 100), 2.5), ((24, 26, 22), 3.0)])
 def test_planted_noise_is_found_and_none_where_there_is_none(shape, power):
     assert nugget(samples(shape, 0.2, power=power)) == pytest.approx(0.2, rel=0.2)
     assert nugget(samples(shape, 0.0, power=power)) < 0.05
+
+
+@pytest.mark.parametrize(("shape", "power"), [((2000,), 2.0), ((90, 100), 3.0), ((36, 32, 34), 4.0)])
+def test_noise_is_found_on_lattices_that_skip_nodes_where_it_prevails(shape, power):
+    assert nugget(samples(shape, 0.3, 0.0, power)) == pytest.approx(0.3, rel=0.25)
+    assert nugget(samples(shape, 0.02, 0.0, power)) == nugget(samples(shape, 0.0, 0.0, power)) == 0
+
+
+def test_texture_of_all_channels_of_a_lattice_is_no_noise():
+    noise = [samples((90, 100), 0.2, 0.0, 2.5, seed) for seed in range(3)]
+    texture = cn.Samples(noise[0].geometry, noise[0].values.expand(-1, -1, 3))
+    assert nugget(noise[0]) > 0.1 and nugget(texture) == 0
+    own = cn.Samples(noise[0].geometry, texture.values + 0.4 * torch.randn_like(texture.values))
+    assert nugget(own) == pytest.approx(0.4, rel=0.2)
+
+
+def test_a_noisy_lattice_is_fitted_as_one_with_gaps():
+    noisy = samples((48, 40), 0.3, 0.0, 3.0)
+    known = torch.zeros(48, 40, dtype=torch.bool)
+    known[::2, ::2] = True
+    values = torch.zeros(48, 40, 1, dtype=torch.float64)
+    values[::2, ::2] = noisy.values
+    prior = cn.Stack((cn.Adaptive(), cn.ThinPlate(2, math.inf, 0.0), cn.ThinPlate(2, 0.5, 0.0)), nugget=0.3)
+    fits = [cn.fit(given, prior=prior) for given in (noisy, cn.sample(values, known))]
+    a, b = (fit.render((48, 40)) for fit in fits)
+    assert torch.allclose(a, b, atol=1e-9)
+    assert fits[0].report.candidates[2].weight > 0.5
+
+
+def test_the_default_smooths_noise_on_a_lattice():
+    x, y = np.meshgrid(np.arange(64) / 64, np.arange(56) / 56, indexing="ij")
+    truth = torch.from_numpy(np.sin(6 * x + 2) * np.cos(5 * y)).unsqueeze(-1)
+    noisy = cn.sample(
+        truth + 0.2 * torch.randn(64, 56, 1, generator=torch.Generator().manual_seed(0)).double(), "every:2"
+    )
+    error = (cn.fit(noisy).render((64, 56), alignment="sample") - truth).square().mean()
+    assert error < 0.2**2 / 10
 
 
 def test_it_follows_offsets_and_factors_and_is_the_root_mean_square_of_channels():

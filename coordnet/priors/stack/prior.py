@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.encodings import Encoding
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.machine import is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
@@ -18,6 +18,7 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.posterior import Posterior
 from coordnet.priors.base import Learned, Prior
 from coordnet.priors.stack.trial import LEAST, Trial
+from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
 
@@ -39,7 +40,8 @@ class Stack(Prior):
         Their weights, if these are known from other blocks of the signal; hidden samples give them if empty.
     nugget : float
         The standard deviation of the white noise that the samples seem to have. Where it is a good part of the hidden
-        errors, candidates are weighed by what they say of the known samples, too.
+        errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips samples
+        is fitted as one with gaps, of which random samples are hidden: noise is the same at any distance.
 
     Notes
     -----
@@ -80,14 +82,14 @@ class Stack(Prior):
             taught.append(prior.taught(own) if own else prior)
         kept = [k for k, weight in enumerate(weights) if weight >= LEAST]
         total = sum(weights[k] for k in kept)
-        return Stack(tuple(taught[k] for k in kept), tuple(weights[k] / total for k in kept))
+        return replace(self, priors=tuple(taught[k] for k in kept), weights=tuple(weights[k] / total for k in kept))
 
     def weighed_as(self, report: FitReport) -> "Stack":
         """Return the candidates that have a weight in a fit, with these weights."""
         found = _weights(report)
         weights = [found.get(prior.text, 0.0) for prior in self.priors]
         kept = [k for k, weight in enumerate(weights) if weight >= LEAST]
-        return Stack(tuple(self.priors[k] for k in kept), tuple(weights[k] for k in kept))
+        return replace(self, priors=tuple(self.priors[k] for k in kept), weights=tuple(weights[k] for k in kept))
 
     def in_time(self, times: tuple[float, ...]) -> "Stack":
         """Return the candidates for frames at some times."""
@@ -105,8 +107,11 @@ class StackPlan(Plan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
         geometry = geometry.blended("quintic")  # the plates' blending, which all share so that they can be summed
-        self.prior = prior
-        self.plans = [candidate.plan(encoding, geometry, **options) for candidate in prior.priors]
+        self.prior, nodes = prior, geometry
+        if prior.nugget and geometry.is_strided and not encoding.axis_encoders:
+            nodes = geometry.with_gaps
+            encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
+        self.plans = [candidate.plan(encoding, nodes, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)
 
     def solve(self, values: CenteredValues) -> Fitted:
@@ -114,7 +119,7 @@ class StackPlan(Plan):
         return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        trial = None
+        trial, values = None, self._on_nodes(values)
         if not self.prior.weights:
             options: Any = {"nugget": self.prior.nugget, "progress": self.progress}
             with torch.no_grad():
@@ -137,8 +142,17 @@ class StackPlan(Plan):
         """Return that of the first candidate with a posterior; see ``Plan``."""
         for plan in self.plans:
             with contextlib.suppress(ValueError, KeyError):
-                return plan.posterior(values, learned)
+                return plan.posterior(self._on_nodes(values), learned)
         return super().posterior(values, learned)
+
+    def _on_nodes(self, values: Float[Tensor, "1 channels *samples"]) -> Float[Tensor, "1 channels *nodes"]:
+        """Return values of a lattice that skips samples on the nodes of the plans, 0 where they are unknown."""
+        nodes, own = self.plans[0].geometry, self.geometry
+        if nodes.shape == own.shape:
+            return values
+        found = values.new_zeros(*values.shape[:2], *nodes.shape)
+        found[(..., *own.slices)] = values  # type: ignore[attr-defined]
+        return found
 
 
 def _weights(report: Any) -> dict[str, float]:
