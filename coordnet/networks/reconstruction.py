@@ -29,6 +29,7 @@ LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
 SLACK = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
 Outside = Literal["error", "clamp", "extrapolate"]
 Signal = Float[Tensor, "*grid channels"]
+Places = Any  # coordinates (*points, d): a tensor of floating point, an array, or columns of a pandas.DataFrame
 Uncertainty = Any  # a fit's samples and how they were fitted: what ``interval`` to ``draw`` of a fit ask
 
 
@@ -102,18 +103,20 @@ class Reconstruction(Gridded, nn.Module):
 
     def forward(
         self,
-        points: Float[Tensor, "*points d"],
+        points: Places,
         *,
         drift: Any = None,
         memory: int = MEMORY,
         outside: Outside = "error",
         exact: bool = False,
-    ) -> Float[Tensor, "*result channels"]:
+    ) -> Any:
         """Evaluate at points in units of the unit interval: (*batch, *points, channels). Gradients flow to them.
+
+        Values at a tensor are a tensor; at an array, or at columns of a frame, they are an array.
 
         Parameters
         ----------
-        points : (*points, d)
+        points : (*points, d), or (n,) for an array of a fit with one axis
             Coordinates of any floating-point dtype, from half a sample's spacing before 0 to as much beyond 1. Others
             raise a ``ValueError``.
         drift : (*points, k), or columns by their names
@@ -127,10 +130,12 @@ class Reconstruction(Gridded, nn.Module):
         exact : bool
             Whether the encoding is evaluated at the points even if the fit blends a lattice's values.
         """
+        if not isinstance(points, Tensor):
+            options: Any = {"drift": drift, "memory": memory, "outside": outside, "exact": exact}
+            return _as_array(self(self._as_tensor(points), **options))
         d = self.network.encoding.dimensions
-        if not isinstance(points, Tensor) or not points.is_floating_point():
-            found = points.dtype if isinstance(points, Tensor) else type(points).__name__
-            raise _checks.wrong("points", "a tensor of floating-point coordinates", found)
+        if not points.is_floating_point():
+            raise _checks.wrong("points", "a tensor of floating-point coordinates", points.dtype)
         _checks.coordinates("points", points.shape, d)
         _checks.integer("memory", memory, 1)
         unit = (self.lattice.to_unit(points) if self.lattice else points).to(self.offset)
@@ -139,6 +144,14 @@ class Reconstruction(Gridded, nn.Module):
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
         found = self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
         return self._with_drift(found, drift, tuple(points.shape[:-1]))
+
+    def _as_tensor(self, points: Places) -> Float[Tensor, "*points d"]:
+        """Return coordinates that are no tensor as one of float64; those that are no numbers raise a ``ValueError``."""
+        try:
+            found = torch.tensor(np.asarray(points, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise _checks.wrong("points", "coordinates as a tensor or an array", type(points).__name__) from None
+        return found[:, None] if found.ndim == 1 == self.network.encoding.dimensions else found
 
     def _inside(self, points: Tensor, outside: str, given: Tensor) -> Tensor:
         """Return the points within half a spacing of the unit cube; see ``forward``. They were given in other units."""
@@ -219,10 +232,10 @@ class Reconstruction(Gridded, nn.Module):
         added = torch.einsum("s...k,skc->s...c", columns - means, learned["drift"].to(field))
         return field + added.reshape(field.shape)
 
-    def _between_nodes(
-        self, nodes: Float[Tensor, "*grid channels"], points: Float[Tensor, "*points d"]
-    ) -> Float[Tensor, "*points channels"]:
-        """Return the linear interpolation of numbers at the nodes, at points in the fit's units."""
+    def _between_nodes(self, nodes: Signal, points: Places) -> Any:
+        """Return the linear interpolation of numbers at the nodes, at points in the fit's units; see ``forward``."""
+        if not isinstance(points, Tensor):
+            return _as_array(self._between_nodes(nodes, self._as_tensor(points)))
         lattice = self.lattice or Lattice(self.lengths)
         unit = self.lattice.to_unit(points) if self.lattice else points
         return Blending("linear", lattice.axes).at_points(nodes, unit.to(nodes), [])
@@ -237,11 +250,11 @@ class Reconstruction(Gridded, nn.Module):
     def interval(
         self,
         level: float = 0.9,
-        points: Float[Tensor, "*points d"] | None = None,
+        points: Places | None = None,
         *,
         blocks: float | Sequence[float] | None = None,
         drift: Any = None,
-    ) -> tuple[Signal, Signal]:
+    ) -> tuple[Any, Any]:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
 
         They are cross-conformal: six refits without one or two fifths of the samples give errors at hidden samples.
@@ -249,7 +262,7 @@ class Reconstruction(Gridded, nn.Module):
         prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
         whose samples are a random part of it, or lack a border beside. At known nodes of a masked lattice both ends are
         the fit itself. The refits are made once. At ``points``, in the units of the fit, with their ``drift`` if the
-        fit has one, the ends are (*points, channels).
+        fit has one, the ends are (*points, channels), tensors or arrays as the points are.
 
         Where points leave gaps within their hull, as tracks do, each refit leaves out a tenth of the points and a tenth
         of all boxes as wide as the gaps, or as long as ``blocks`` in the fit's units. The share then holds for places
@@ -262,11 +275,9 @@ class Reconstruction(Gridded, nn.Module):
             self._check_no_drift()
             return lower, upper
         half, center = self._between_nodes((upper - lower) / 2, points), self(points, drift=drift)
-        return center - half.to(center), center + half.to(center)
+        return center - half, center + half
 
-    def std(
-        self, points: Float[Tensor, "*points d"] | None = None, *, blocks: float | Sequence[float] | None = None
-    ) -> Float[Tensor, "*result channels"]:
+    def std(self, points: Places | None = None, *, blocks: float | Sequence[float] | None = None) -> Any:
         """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
 
         At ``points``, in the units of the fit, it is (*points, channels), interpolated between the nodes. It has the
@@ -349,3 +360,8 @@ class Reconstruction(Gridded, nn.Module):
         A ``ValueError`` is raised if the file is missing, damaged or of another kind, or its parts do not fit together.
         """
         return model_file.read(path, lambda *parts: cls(**model_file.arguments(*parts))).to(device)
+
+
+def _as_array(values: Tensor) -> np.ndarray:
+    """Return values without their gradients as an array of NumPy."""
+    return values.detach().cpu().numpy()

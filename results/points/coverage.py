@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from scipy.spatial.distance import cdist
 
 import coordnet as cn
@@ -75,7 +74,7 @@ def covered(name, edge, seed):
     fit = cn.fit(cn.points(x[known], y[known]))
     shares = []
     for asked in (hidden, others):
-        low, high = (end[:, 0].numpy() for end in fit.interval(0.9, torch.from_numpy(x[asked])))
+        low, high = (end[:, 0] for end in fit.interval(0.9, x[asked]))
         shares.append(100 * np.mean((low <= y[asked]) & (y[asked] <= high)) if asked.any() else np.nan)
     return shares
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.interpolate import RBFInterpolator
@@ -38,13 +39,28 @@ def rms(x):
 
 
 def at(fit, places):
-    return fit(torch.from_numpy(places))[:, 0].numpy()
+    return fit(places)[:, 0]
 
 
 def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
     fit = cn.fit(cn.points(PLACES, smooth(PLACES)))
     peer = RBFInterpolator(PLACES, smooth(PLACES), kernel="quintic")(QUERY) - smooth(QUERY)
     assert rms(at(fit, QUERY) - smooth(QUERY)) < 0.3 * rms(peer)
+
+
+def test_values_at_arrays_and_at_columns_of_a_frame_are_arrays():
+    fit = cn.fit(cn.points(PLACES, smooth(PLACES)), prior=KNOWN)
+    tensor, frame = torch.from_numpy(QUERY), pd.DataFrame(QUERY, columns=["lon", "lat"])
+    for given in (QUERY, frame, QUERY.tolist()):
+        for made, expected in (
+            (fit(given), fit(tensor)),
+            (fit.std(given), fit.std(tensor)),
+            (fit.interval(0.9, given)[1], fit.interval(0.9, tensor)[1]),
+        ):
+            assert isinstance(made, np.ndarray) and np.array_equal(made, expected.numpy())
+    assert fit(QUERY[0]).shape == (1,)
+    row = cn.fit(cn.points(PLACES[:, 0], PLACES[:, 0] ** 2))
+    assert row(QUERY[:, 0]).shape == (len(QUERY), 1)
 
 
 def test_a_narrow_hill_is_met_closer_by_the_septic_blend_than_by_the_quintic_one():
@@ -161,7 +177,7 @@ def test_deviations_at_points_are_those_of_the_nodes_between_them():
     axes = fit.lattice.named
     node = torch.tensor([[axis.first + 30 * axis.spacing for axis in axes]], dtype=torch.float64)
     torch.testing.assert_close(fit.std(node)[0], fit.std()[30, 30])
-    assert 0.5 < float(fit.std(torch.from_numpy(QUERY)).mean()) / 0.05 < 2
+    assert 0.5 < float(fit.std(QUERY).mean()) / 0.05 < 2
 
 
 def test_the_score_has_a_twin_that_hides_single_blocks():
@@ -252,7 +268,7 @@ def test_tiles_find_the_nodes_of_a_point_next_to_a_seam():
 
 def cover(fit, places, values, **options):
     """The share of values between the ends of intervals of 90 % at places."""
-    low, high = (end[:, 0].numpy() for end in fit.interval(0.9, torch.from_numpy(places), **options))
+    low, high = (end[:, 0] for end in fit.interval(0.9, places, **options))
     return np.mean((low <= values) & (values <= high))
 
 
