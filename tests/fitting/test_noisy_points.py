@@ -7,11 +7,15 @@ from scipy.spatial.distance import cdist
 
 import coordnet as cn
 from coordnet.priors.plates import plate as plates
+from coordnet.priors.plates.adjoint import adjoint
+from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.choice import FieldErrors, _coarse_errors, _smoothing_noise, deciding_parts
 from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.generalized import GeneralizedErrors
 from coordnet.priors.plates.plate import energy_weight, plate
+from coordnet.priors.plates.search import with_corner
+from coordnet.priors.plates.solve import SingularPlate
 
 RNG = np.random.default_rng(5)
 PLACES, QUERY = RNG.random((400, 2)), RNG.random((500, 2))
@@ -53,6 +57,30 @@ def test_calm_plates_on_coarse_nodes_are_those_on_fine_ones(order, cutoff, corne
     assert coarse.lattice[0] < 0.8 * field.lattice[0]
     bent = np.sqrt(np.square(whole - field.values).mean())
     assert np.sqrt(np.square(field.operator @ calm - whole).mean()) < 0.05 * bent
+
+
+def test_calm_plates_that_are_singular_on_fine_nodes_are_solved_on_coarse_ones(monkeypatch):
+    """Where the cut-off is low, orders 5 and 6 hardly differ; the adjoint is that of the solve on coarse nodes."""
+    field, numbers = field_of(cn.points(PLACES, NOISY)), (6, 0.35, 0.08)
+    with pytest.raises(SingularPlate):
+        NormalEquations(field).solve(Band.of(field.energy(6, 0.08)), energy_weight(6, 0.35))
+    f = plate(field, *numbers)[0]
+    monkeypatch.setattr(plates, "COARSENED", 0.6)  # coarse nodes nearer to each other
+    finer = plate(field, *numbers)[0]
+    at_points, others = field.operator @ f, field.operator @ finer
+    assert np.sqrt(np.square(at_points - others).mean()) < 0.02 * at_points.std()
+    g = RNG.normal(size=(len(f), 1))
+    assert np.vdot(finer, g) == pytest.approx(np.vdot(field.values, adjoint(field, *numbers, g)), rel=1e-5)
+    assert np.isfinite(FieldErrors(field, cn.ThinPlate()).of_plate(*numbers))
+
+
+@pytest.mark.parametrize(("best", "expected"), [(3, 3), (6, 6), (4, 3)])
+def test_corners_are_tried_with_the_best_order_and_another_one(best, expected):
+    def error(order, cutoff, corner=0.0):
+        off = np.log(cutoff / 0.5) ** 2 + (0.2 if corner == 0 else np.log(corner / 0.18) ** 2)
+        return 1 + off + abs(order - best) / 10
+
+    assert with_corner(error, (3, 0.7, 0.0), 6) == (expected, 0.5, 0.18)
 
 
 def test_the_energy_of_a_parabola_is_the_same_on_coarse_nodes():

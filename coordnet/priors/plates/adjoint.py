@@ -12,9 +12,10 @@ from scipy.interpolate import BSpline
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
+from coordnet.priors.plates.coarse import onto_coarse
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.plate import energy_weight, is_spline, spline_through
-from coordnet.priors.plates.solve import solve
+from coordnet.priors.plates.plate import can_coarsen, coarsest, energy_weight, is_spline, spline_through
+from coordnet.priors.plates.solve import SingularPlate, solve
 
 
 class FollowedPlate(torch.autograd.Function):
@@ -51,7 +52,13 @@ def adjoint(
         return g[field.nodes] - (rows.T @ x)[field.nodes]
     weighted = sparse.csr_array(field.operator.T * field.weights)
     strength = energy_weight(order, cutoff)
-    return weighted.T @ solve(weighted @ field.operator + strength * k, g, field.dims).x
+    try:
+        return weighted.T @ solve(weighted @ field.operator + strength * k, g, field.dims).x
+    except SingularPlate:
+        if not can_coarsen(field, cutoff):
+            raise
+    coarse, cutoff, corner = coarsest(field, order, cutoff, corner)
+    return adjoint(coarse, order, cutoff, corner, onto_coarse(field, coarse, g))
 
 
 def _spline_adjoint(field: Field, order: int, g: np.ndarray) -> np.ndarray:

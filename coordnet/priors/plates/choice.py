@@ -18,8 +18,9 @@ from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.generalized import GeneralizedErrors
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.parameters import PlateParameters
-from coordnet.priors.plates.plate import energy_weight, plate
+from coordnet.priors.plates.plate import can_coarsen, energy_weight, plate
 from coordnet.priors.plates.search import (
+    CORNERED,
     CUTOFFS,
     POINT_CUTOFFS,
     Error,
@@ -149,13 +150,18 @@ class FieldErrors:
 
     def squares_of_plate(self, order: int | float, cutoff: float, corner: float = 0.0) -> np.ndarray:
         """Return the squared error at each hidden sample, of the field and of the other ones."""
-        own = (
-            self._squares_by_bands(order, cutoff, corner)
-            if self.field.has_narrow_band
-            else self._squares_by_solves(order, cutoff, corner)
-        )
+        own = self._own_squares(order, cutoff, corner)
         others = (other.squares_of_plate(order, cutoff, corner) for other in self.others if other.folds)
         return np.concatenate([own, *others])
+
+    def _own_squares(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
+        if self.field.has_narrow_band:
+            try:
+                return self._squares_by_bands(order, cutoff, corner)
+            except SingularPlate:
+                if not can_coarsen(self.field, cutoff):
+                    raise
+        return self._squares_by_solves(order, cutoff, corner)
 
     def _squares_by_solves(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
         energy = self._energy(order, corner)
@@ -301,7 +307,7 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
     flat = field.dims == 2 and field.latitude is None
     if flat and fields[0] is not field and (cutoff < 1 or field.has_narrow_band):
         error = _coarse_errors(field, max(1.0, 1 / cutoff))
-    best = with_corner(error, (order, cutoff, 0.0)) if len(orders) > 1 else (order, cutoff, 0.0)
+    best = with_corner(error, (order, cutoff, 0.0), CORNERED[field.dims]) if len(orders) > 1 else (order, cutoff, 0.0)
     if best[2] == 0:
         best = least_near(error, [p for p in orders if abs(p - order) <= 1], cutoff)
     return best, error(*best)

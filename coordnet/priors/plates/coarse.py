@@ -33,14 +33,14 @@ def refined(
     field: Field, coarse: Field, f: Float[np.ndarray, "coarse_size columns"]
 ) -> Float[np.ndarray, "size columns"]:
     """Return the quintic interpolation of a lattice signal on coarse nodes at the nodes of a field."""
-    nodes = f.reshape(*coarse.lattice, -1)
-    steps = _steps(field, coarse.lattice, coarse.step / field.step)
-    axes = _axes(coarse.lattice, field.periodic)
-    for j, (axis, n) in enumerate(zip(axes, field.lattice, strict=True)):
-        if n > 1:
-            along = interpolation((axis,), np.arange(n)[:, None] / steps[j])
-            nodes = np.moveaxis(np.tensordot(along.toarray(), nodes, (1, j)), 0, j)
-    return nodes.reshape(math.prod(field.lattice), -1)
+    return _along_axes([along.toarray() for along in _refinements(field, coarse)], coarse.lattice, f)
+
+
+def onto_coarse(
+    field: Field, coarse: Field, g: Float[np.ndarray, "size columns"]
+) -> Float[np.ndarray, "coarse_size columns"]:
+    """Return the adjoint of ``refined`` at a lattice signal on the nodes of a field."""
+    return _along_axes([along.toarray().T for along in _refinements(field, coarse)], field.lattice, g)
 
 
 def bridging_step(field: Field) -> float:
@@ -70,3 +70,21 @@ def _steps(field: Field, counts: tuple[int, ...], step: float) -> list[float]:
 
 def _axes(counts: tuple[int, ...], periodic: tuple[bool, ...]) -> tuple[Axis, ...]:
     return tuple(Axis(n, periodic=wraps) for n, wraps in zip(counts, periodic, strict=True))
+
+
+def _refinements(field: Field, coarse: Field) -> list[Sparse]:
+    """Return the quintic interpolation along each axis, from coarse nodes to those of a field."""
+    steps = _steps(field, coarse.lattice, coarse.step / field.step)
+    axes = _axes(coarse.lattice, field.periodic)
+    nodes = (np.arange(n)[:, None] / step for n, step in zip(field.lattice, steps, strict=True))
+    return [interpolation((axis,), x) for axis, x in zip(axes, nodes, strict=True)]
+
+
+def _along_axes(
+    matrices: list[np.ndarray], lattice: tuple[int, ...], f: Float[np.ndarray, "size columns"]
+) -> Float[np.ndarray, "others columns"]:
+    """Return the product of a lattice signal with one matrix along each axis."""
+    nodes = f.reshape(*lattice, -1)
+    for j, matrix in enumerate(matrices):
+        nodes = np.moveaxis(np.tensordot(matrix, nodes, (1, j)), 0, j)
+    return nodes.reshape(-1, f.shape[1])

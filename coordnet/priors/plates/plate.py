@@ -37,7 +37,8 @@ def plate(
     Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and
     K_uu x = -K_uk y is solved for the unknown nodes. With a finite cut-off ω, and
     with samples between the nodes, (SᵀWS + λK) f = SᵀW y is solved for all nodes with λ = ω^(-2p). The ``energy`` K is
-    computed if it is not given. Large lattices of points are solved in tiles, on coarser nodes where plates are calm.
+    computed if it is not given. Large lattices of points are solved in tiles, on coarser nodes where plates are calm;
+    so are calm plates on small lattices where they are singular to rounding, as those of high orders are.
     With ``progress`` a bar is shown where there are many tiles.
 
     Raises
@@ -54,7 +55,7 @@ def plate(
     if field.latitude is not None:
         return sphere_plate(field, order, strength, corner)
     if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
-        if cutoff < COARSENED:
+        if can_coarsen(field, cutoff):
             return _calm_plate(field, order, cutoff, corner, progress=progress)
         return tiled_plate(field, order, strength, corner, progress=progress)
     k = field.energy(order, corner) if energy is None else energy
@@ -68,8 +69,24 @@ def plate(
         f[unknown] = solution.x
         return f, solution
     weighted = sparse.csr_array(field.operator.T * field.weights)
-    solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
+    try:
+        solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
+    except SingularPlate:
+        if not can_coarsen(field, cutoff):
+            raise
+        return _calm_plate(field, order, cutoff, corner, progress=progress)
     return solution.x, solution
+
+
+def can_coarsen(field: Field, cutoff: float) -> bool:
+    """Return whether a plate of points is so calm that it may be solved on coarser nodes than the field's own."""
+    return field.laid and field.dims in (2, 3) and field.step == 1 and cutoff < COARSENED
+
+
+def coarsest(field: Field, order: int | float, cutoff: float, corner: float) -> tuple[Field, float, float]:
+    """Return a field on as many nodes as a calm plate needs, and the cut-off and the corner of the plate there."""
+    step = COARSENED / cutoff
+    return coarsened(field, step), coarse_cutoff(order, cutoff, step, field.dims), step * corner
 
 
 def _calm_plate(
@@ -79,9 +96,7 @@ def _calm_plate(
 
     A point changes such a plate far around it, beyond the overlap of tiles on finer nodes.
     """
-    step = COARSENED / cutoff
-    coarse = coarsened(field, step)
-    cutoff, corner = coarse_cutoff(order, cutoff, step, field.dims), step * corner
+    coarse, cutoff, corner = coarsest(field, order, cutoff, corner)
     if math.prod(coarse.lattice) > FACTORIZED_NODES[field.dims]:
         f, solution = tiled_plate(coarse, order, energy_weight(order, cutoff), corner, progress=progress)
     else:

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from coordnet.sampling.axes import ByAxes
+
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
 
-CORNERED = 5  # order of plates with a corner: those of order 6 have the same errors to 1 %, and take longer
+# Order of plates with a corner that are tried beside those of the best order without one.
+CORNERED = ByAxes({1: 5, 2: 6, 3: 5})
 
 Numbers = tuple[int | float, float, float]  # an order, a cut-off and a corner
 Error = Callable[..., float]  # the error of plates of these numbers, without a corner if that is not given
@@ -32,18 +35,18 @@ def by_hidden_points(error: Error, orders: Sequence[int | float]) -> Numbers:
     return least_near(error, [p for p in orders if p == order or abs(p - order) == 0.5], cutoff)
 
 
-def with_corner(error: Error, numbers: Numbers) -> Numbers:
-    """Return numbers, or those of a plate of order ``CORNERED`` with a corner if its error is less.
+def with_corner(error: Error, numbers: Numbers, other: int) -> Numbers:
+    """Return numbers, or those of a plate with a corner, of the same order or another one, if its error is less.
 
     The cut-off is the one next to theirs that is best with the middle corner, and the corner the best with that.
     """
     at = min(range(len(POINT_CUTOFFS)), key=lambda k: abs(math.log(POINT_CUTOFFS[k] / numbers[1])))
-    corners = POINT_CUTOFFS[at + 1 : at + 6]
-    if len(corners) < 3:
-        return numbers
-    cutoff = min(POINT_CUTOFFS[max(at - 1, 0) : at + 2], key=lambda w: error(CORNERED, w, corners[2]))
-    corner = min(corners, key=lambda c: error(CORNERED, cutoff, c))
-    return min(numbers, (CORNERED, cutoff, corner), key=lambda found: error(*found))
+    corners = list(POINT_CUTOFFS[at + 1 : at + 6])
+    found = [numbers]
+    for order in {numbers[0], other} if len(corners) > 2 else ():
+        cutoff = min(POINT_CUTOFFS[max(at - 1, 0) : at + 2], key=lambda w: error(order, w, corners[2]))
+        found += [(order, cutoff, corner) for corner in corners]
+    return min(found, key=lambda one: error(*one))
 
 
 def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Numbers:
