@@ -38,15 +38,16 @@ def by_hidden_points(error: Error, orders: Sequence[int | float]) -> Numbers:
 def with_corner(error: Error, numbers: Numbers, other: int) -> Numbers:
     """Return numbers, or those of a plate with a corner, of the same order or another one, if its error is less.
 
-    The cut-off is the one next to theirs that is best with the middle corner, and the corner the best with that.
+    All corners with the cut-offs next to theirs are tried with the other order, as the two depend on each other. With
+    the same order the cut-off is the best with the middle corner, and the corner the best with that.
     """
     at = min(range(len(POINT_CUTOFFS)), key=lambda k: abs(math.log(POINT_CUTOFFS[k] / numbers[1])))
-    corners = list(POINT_CUTOFFS[at + 1 : at + 6])
-    found = [numbers]
-    for order in {numbers[0], other} if len(corners) > 2 else ():
-        cutoff = min(POINT_CUTOFFS[max(at - 1, 0) : at + 2], key=lambda w: error(order, w, corners[2]))
-        found += [(order, cutoff, corner) for corner in corners]
-    return min(found, key=lambda one: error(*one))
+    cutoffs, corners = POINT_CUTOFFS[max(at - 1, 0) : at + 2], list(POINT_CUTOFFS[at + 1 : at + 6])
+    if len(corners) < 3:
+        return numbers
+    cutoff = min(cutoffs, key=lambda w: error(numbers[0], w, corners[2]))
+    found = [(numbers[0], cutoff, corner) for corner in corners]
+    return min(numbers, *found, *product([other], cutoffs, corners), key=lambda one: error(*one))
 
 
 def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Numbers:
