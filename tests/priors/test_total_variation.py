@@ -160,3 +160,12 @@ def test_whole_projections_are_hidden_and_weighed_by_their_logarithms():
     second = torch.cat([0.9 * before[:1], 1.5 * before[1:]])
     assert beside_adaptive._sure_share(before, second) == 0.0
     assert beside_adaptive._sure_share(before, 0.5 * before) == 1.0
+
+
+@pytest.mark.parametrize("scale, dtype", [(1e30, torch.float32), (1e200, DOUBLE)])
+@pytest.mark.parametrize("prior", ["auto", cn.TotalVariation()])
+def test_values_whose_squares_are_beyond_the_dtype_keep_the_adaptive_fit(scale, dtype, prior):
+    operator = cn.operators.Blur(torch.full((3, 3), 1 / 9, dtype=dtype), (24, 24))
+    measured = cn.Measurements(operator, operator(STEPPED[..., 0].to(dtype))[..., None] * scale)
+    found, adaptive = (cn.fit(measured, prior=p).render(alignment="sample") for p in (prior, cn.Adaptive()))
+    assert torch.equal(found, adaptive) and bool(found.isfinite().all())

@@ -20,7 +20,7 @@ from coordnet.plans.posterior import Posterior
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.measured import LEARNING_TOLERANCE
 from coordnet.priors.denoiser.weighing import SURE, least_squares_share
-from coordnet.priors.variation.plan import LEFT_OUT, MULTIPLES, TotalVariationPlan, gradient, least_variation
+from coordnet.priors.variation.plan import LEFT_OUT, MULTIPLES, TotalVariationPlan, least_variation, mean_gradient
 from coordnet.sampling.samples import Geometry
 
 # Steps of the alternating directions without the hidden values, from the adaptive fit without them on. A phantom, a
@@ -82,7 +82,7 @@ class WeighedVariationPlan(TotalVariationPlan):
         tracked = is_tracked(values)
         with torch.no_grad():
             f = fitted.signal(self.geometry.grid)[0]
-            mean = float(gradient(f).mean())
+            mean = mean_gradient(f)
             chosen = self.known or self._chosen_share(values.detach(), fitted, mean)
             fitted = replace(fitted, report=_report(fitted.report, chosen))
             if not chosen.share:

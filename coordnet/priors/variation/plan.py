@@ -1,5 +1,6 @@
 """Signals of least total variation: alternating directions on the samples' own operator."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ class TotalVariationPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
         f = fitted.signal(self.geometry.grid)[0]
-        if not (mean := float(gradient(f).mean())):
+        if not (mean := mean_gradient(f)):
             return fitted
         strength, psnr = self.strength, None
         if strength is None:
@@ -108,6 +109,12 @@ def least_variation(
         return torch.from_numpy(made).to(v)
 
     return plug_and_play(start, [(mean / strength) ** 0.5] * steps, clean, nearest)
+
+
+def mean_gradient(f: Signal) -> float:
+    """Return the mean magnitude of the differences; 0, as of a constant signal, where its square is beyond float64."""
+    mean = float(gradient(f).mean())
+    return mean if math.isfinite(mean * mean) else 0.0
 
 
 def gradient(f: Signal) -> Signal:
