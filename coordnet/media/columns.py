@@ -182,6 +182,7 @@ def write_table(
         if columns:
             csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
         values = as_numpy(array)
-        if exact is not None:  # as texts, for each has the digits of its own type
-            values = replace(exact, numbers=exact.numbers.astype(str)).over(values.astype(str))
-        np.savetxt(file, values, fmt="%s", delimiter=separator)
+        with np.printoptions(legacy=False):  # other packages set NumPy's old format, of twelve digits
+            if exact is not None:  # as texts, for each has the digits of its own type
+                values = replace(exact, numbers=exact.numbers.astype(str)).over(values.astype(str))
+            np.savetxt(file, values, fmt="%s", delimiter=separator)

@@ -104,3 +104,10 @@ def test_every_column_has_a_name_or_none_has(tmp_path):
 def test_empty_tables_are_not_written(tmp_path):
     with pytest.raises(MediaError, match="a table with numbers"):
         write_table(tmp_path / "a.csv", [], torch.zeros(0, 2))
+
+
+def test_numbers_keep_their_digits_whatever_numpy_prints(tmp_path):
+    values = torch.rand(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with np.printoptions(legacy="1.13"):
+        write_table(tmp_path / "a.csv", [], values)
+    assert torch.equal(read_table(tmp_path / "a.csv")[1], values)
