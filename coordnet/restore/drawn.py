@@ -46,7 +46,7 @@ def rounding_error(picture: Picture) -> float:
 
     A dither, such as by error diffusion, rounds each channel to multiples of a step, from black to white, 0 to 1.
     """
-    if (float(picture.min()), float(picture.max())) != (0.0, 1.0):
+    if torch.stack(picture.aminmax()).tolist() != [0.0, 1.0]:
         return 0.0
     largest = 0.0
     for channel in picture[middle(tuple(picture.shape[:2]), COMPARED)].unbind(-1):

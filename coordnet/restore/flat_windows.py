@@ -41,11 +41,11 @@ def flat_level(
     is_flat = (coarse < variance).to(fine)
     number = is_flat.sum(0)
     levels = torch.where(number > 0, (fine * is_flat).sum(0) / number.clamp(min=1), torch.inf)
-    values = INDEPENDENT * float(parts[1].sum()) * number
+    values = INDEPENDENT * parts[1].sum() * number
     known = levels < (1 + DIFFERENT * (2 / values.clamp(min=1)).sqrt()) * levels.min().clamp(max=FAR * variance)
-    values = values * known
-    total = float((values * levels)[known].sum()) + count * variance
-    return ((total / (float(values.sum()) + count)) if bool(known.any()) else variance) ** 0.5
+    weights = values * known
+    total = (weights * torch.where(known, levels, 0.0)).sum() + count * variance
+    return float(torch.where(known.any(), total / (weights.sum() + count), variance).sqrt())
 
 
 def _unclipped(

@@ -49,7 +49,7 @@ def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
 
 
 def test_values_at_arrays_and_at_columns_of_a_frame_are_arrays():
-    fit = cn.fit(cn.points(PLACES, smooth(PLACES)), prior=KNOWN)
+    fit = cn.fit(cn.points(PLACES, smooth(PLACES)), prior=PLATE)
     tensor, frame = torch.from_numpy(QUERY), pd.DataFrame(QUERY, columns=["lon", "lat"])
     for given in (QUERY, frame, QUERY.tolist()):
         for made, expected in (
