@@ -93,6 +93,23 @@ def test_plates_converge_to_the_natural_thin_plate_spline_as_nodes_are_refined()
     assert max(errors[1:]) < 0.5 * errors[0] and errors[2] < 1e-3
 
 
+# The largest difference from SciPy's natural cubic spline, by the number of nodes: a fourth with twice as many, down to
+# the rounding of so many nodes.
+CONVERGENCE = {61: 2e-4, 121: 6e-5, 241: 1.5e-5, 481: 4e-6, 961: 1e-6}
+
+
+@pytest.mark.parametrize(("nodes", "largest"), CONVERGENCE.items())
+def test_plates_of_a_row_converge_to_the_natural_cubic_spline(nodes, largest):
+    """The points are in the inner third of the nodes, and between them."""
+    places = (np.arange(8) + np.random.default_rng(0).uniform(-0.3, 0.3, 8)) / 7
+    values, within = np.sin(3 * places), np.linspace(places[0], places[-1], 301)
+    spline = RBFInterpolator(places[:, None], values, kernel="cubic")(within[:, None])
+    own, queries = (torch.from_numpy((x + 1) / 3 * (nodes - 1) / nodes)[:, None] for x in (places, within))
+    samples = cn.Samples(cn.ScatteredPoints((nodes,), own, blending="quintic"), torch.from_numpy(values)[:, None])
+    fit = cn.fit_closed_form(cn.FourierEncoding.like(samples), samples, cn.ThinPlate(order=2, cutoff=math.inf))
+    assert largest / 2 < np.abs(at(fit, queries).numpy() - spline).max() < largest
+
+
 @pytest.mark.parametrize(("order", "periodic"), [(2, (False, True)), (2.5, (False, False)), (5, (True, False))])
 def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
     places = np.random.default_rng(1).random((1500, 2)) * [110, 90]
