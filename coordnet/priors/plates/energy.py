@@ -31,22 +31,26 @@ def plate_energy(
     is (κ² + |ω|²)^p in frequencies: its inverse is the covariance of Whittle and Matérn, of smoothness p - d/2.
     Lindgren, Rue and Lindström, "An explicit link between Gaussian fields and Gaussian Markov random fields" (2011).
     """
-    if corner:
-        energies = (math.comb(int(order), q) * corner ** (2 * (order - q)) for q in range(int(order) + 1))
-        parts = (weight * plate_energy(lattice, q, periodic=periodic) for q, weight in enumerate(energies))
-        return sparse.csr_array(sum(parts))
     if order % 1:
         lower = int(order)
         below, above = (plate_energy(lattice, p, periodic=periodic) for p in (lower, lower + 1))
         return sparse.csr_array(0.5 * (frequency * below + above / frequency))
     size, order, periodic = math.prod(lattice), int(order), periodic or (False,) * len(lattice)
+    axes = [[_axis_energy(n, a, wraps) for a in range(order + 1)] for n, wraps in zip(lattice, periodic, strict=True)]
     total: Sparse = sparse.csr_array((size, size))
-    for alpha in itertools.product(range(order + 1), repeat=len(lattice)):
-        if sum(alpha) == order:
-            coefficient = math.factorial(order) / math.prod(map(math.factorial, alpha))
-            parts = [_axis_energy(n, a, wraps) for n, a, wraps in zip(lattice, alpha, periodic, strict=True)]
-            total = total + coefficient * reduce(lambda a, b: sparse.kron(a, b, "csr"), parts)
+    for alpha in itertools.product(range(order + 1), repeat=len(lattice) - 1):
+        if (left := order - sum(alpha)) >= 0:
+            powers = range(0 if corner else left, left + 1)  # the last axis, of which all terms have the others alike
+            weights = [_multinomial(order, *alpha, a) * corner ** (2 * (left - a)) for a in powers]
+            last = sum(weight * axes[-1][a] for weight, a in zip(weights, powers, strict=True))
+            parts = [*(energies[a] for energies, a in zip(axes, alpha, strict=False)), last]
+            total = total + reduce(lambda a, b: sparse.kron(a, b, "csr"), parts)
     return sparse.csr_array(total)
+
+
+def _multinomial(order: int, *alpha: int) -> float:
+    """Return p!/α!(p - |α|)!."""
+    return math.factorial(order) / math.prod(map(math.factorial, (*alpha, order - sum(alpha))))
 
 
 def polynomials(order: int | float, dims: int) -> int:
