@@ -4,4 +4,5 @@ import sys
 
 from coordnet.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # tools import every module
+    sys.exit(main())

@@ -105,7 +105,7 @@ class Blending:
     ) -> Float[Tensor, "*points c"]:
         """Return the blend of the nodes' values at points."""
         operator = self.interpolation(points.reshape(-1, points.shape[-1]), encoders, nodes.dtype)
-        return operator(nodes.movedim(-1, 0)).T.reshape(*points.shape[:-1], -1)
+        return operator(nodes.movedim(-1, 0)).T.reshape(*points.shape[:-1], nodes.shape[-1])
 
     def on_axes(
         self, nodes: Float[Tensor, "*lattice c"], axes: Axes, encoders: Sequence[Encoder]

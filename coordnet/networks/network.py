@@ -78,8 +78,8 @@ def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *featur
     features = weight.shape[1:]
     out = flat[0] @ weight.movedim(0, -1).reshape(features[0], -1)
     for f, k in zip(flat[1:], features[1:], strict=True):
-        out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
-    return out.reshape(*points, -1)
+        out = (f.unsqueeze(1) @ out.unflatten(1, (k, -1))).squeeze(1)
+    return out.reshape(*points, len(weight))
 
 
 class ComplexLinear(nn.Module):

@@ -142,7 +142,8 @@ class Reconstruction(Gridded, nn.Module):
         points = self._inside(unit, _checks.choice("outside", outside, get_args(Outside)), points)
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
-        found = self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
+        found = torch.cat(parts)
+        found = self._finish(found.reshape(*points.shape[:-1], found.shape[-1]), points.ndim - 1)
         return self._with_drift(found, drift, tuple(points.shape[:-1]))
 
     def _as_tensor(self, points: Places) -> Float[Tensor, "*points d"]:

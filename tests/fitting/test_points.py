@@ -408,3 +408,17 @@ def test_rough_surfaces_take_the_half_order_of_their_spectrum():
     places = np.argwhere(known).astype(float)
     fit = cn.fit(cn.points(places, surface[known], scales=[1.0, 1.0]), prior=cn.ThinPlate(cutoff=math.inf))
     assert fit.report.order == 1.5
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (3, 0, 2)])
+def test_no_points_have_no_values(shape):
+    samples = cn.sample(
+        torch.from_numpy(smooth(np.indices((9, 8)).reshape(2, -1).T / 10)).reshape(9, 8, 1), "random:0.7"
+    )
+    fits = (
+        cn.fit(cn.points(PLACES[:60], smooth(PLACES[:60])), prior=PLATE),
+        cn.fit(samples, encoder=cn.Gaussian, prior=cn.Smoothness()),
+    )
+    for fit in fits:
+        assert fit(torch.zeros(shape).double()).shape == (*shape[:-1], 1)
+    assert fits[0].std(np.zeros(shape)).shape == fits[0].interval(0.9, np.zeros(shape))[1].shape == (*shape[:-1], 1)
