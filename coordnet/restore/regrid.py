@@ -57,8 +57,11 @@ def regrid(
         array's own.
     """
     labeled, new = Labeled.of(array, dims, counts=False), new_coordinates(coordinates)
-    for name in new:
+    for name, labels in new.items():
         _checks.choice("coordinates", name, labeled.axes)
+        own, row = labeled.own(name), np.asarray(labels)
+        if row.ndim != 1 or (row.dtype.kind not in "iufO" and own.dtype.kind in "iuf"):
+            raise _checks.wrong("coordinates", f"a row of numbers along {name}", repr(labels)[:60])
     onto = [labeled.numbers(d, new.get(d)) for d in labeled.axes]
     if array.chunks is not None:
         from dask import array as da

@@ -81,6 +81,8 @@ def test_times_and_channels():
         (lambda a: cn.regrid(a, dims=5), "`dims`: expected a sequence of names of dimensions, received 5"),
         (lambda a: cn.regrid(a.drop_vars(["lat", "lon"])), "`array`: expected a DataArray with coordinates along"),
         (lambda a: cn.regrid(a, {"latt": [1.0]}), "`coordinates`: expected one of"),
+        (lambda a: cn.regrid(a, {"lat": None}), "`coordinates`: expected a row of numbers along lat, received None"),
+        (lambda a: cn.regrid(a, {"lat": ["a"]}), r"`coordinates`: expected a row of numbers along lat, received \['a'"),
         (
             lambda a: cn.regrid(a, {"lat": [0.0, 95.0]}, prior=cn.Smoothness()),
             "`coordinates`: expected numbers within half a spacing",
