@@ -153,7 +153,7 @@ def _time(record: Record | None, method: str) -> tuple[str, str]:
 def ratio(record: Record, method: str, peer: str, limit: float | None = None) -> float | None:
     """Return a method's median over its peer's; ``limit`` stands for the seconds of a peer that was stopped."""
     own, other = record["seconds"][method], record["seconds"].get(peer)
-    if other is None and record["notes"].get(peer, {}).get("stopped") == t.STOPPED:
+    if other is None and record["notes"].get(peer, {}).get("stopped") == t.over(t.LIMIT):
         other = limit
     return None if own is None or other is None else own / other
 

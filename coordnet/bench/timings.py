@@ -37,7 +37,7 @@ from coordnet.restore.rows import stream_render
 from coordnet.sampling import Axis, Lattice, Samples, sample
 
 DENSE_LIMIT = 1024  # samples along an axis up to which dense factorizations are timed
-LIMIT = 120.0  # seconds after which a peer is stopped
+LIMIT, BESIDE_GPU = 120.0, 10.0  # seconds after which a peer is stopped, and on the processor of a machine with a GPU
 LEAST_SECONDS = 0.5  # seconds for which short work is repeated: threads are slow in their first 30 ms
 FIT_RESIDUAL = 1e-3  # the relative residual of the fits to random samples
 RBF_NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
@@ -59,7 +59,11 @@ FIT = "fit, plan reused"
 GRAPH = "CUDA graph"
 SMOOTH, ADAPTIVE, LOCAL = (f"{name} prior, to {FIT_RESIDUAL:g}" for name in ("smooth", "adaptive", "local"))
 IN_MEMORY, IN_ROWS = "in memory", "in rows, --memory 2GiB"
-STOPPED = f"over {LIMIT:g} s"
+
+
+def over(limit: float) -> str:
+    """Say why a method that was stopped has no timing."""
+    return f"over {limit:g} s"
 
 
 @dataclass
@@ -69,21 +73,22 @@ class Rows:
     seconds: dict[str, float | None] = field(default_factory=dict)
     scores: dict[str, float | None] = field(default_factory=dict)
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limit: float = LIMIT
 
     def time(self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any) -> None:
         """Time the work of a method that renders, or only fits, some points.
 
-        Work with many ``expected`` seconds runs only once, in a process that is stopped at ``LIMIT``.
+        Work with many ``expected`` seconds runs only once, in a process that is stopped at ``limit``.
         """
         notes: dict[str, Any] = {"outputs": points, "peer": peer}
         try:
-            if options.pop("expected", 0.0) < LIMIT / 4:
+            if options.pop("expected", 0.0) < self.limit / 4:
                 timing = measure(work, least=LEAST_SECONDS, **options)
             else:
-                seconds = limited(work, LIMIT)[1]
+                seconds = limited(work, self.limit)[1]
                 timing = Timing(seconds, seconds, seconds, 1)
         except (TimeoutError, RuntimeError) as error:
-            stopped = STOPPED if isinstance(error, TimeoutError) else f"RuntimeError: {error}"
+            stopped = over(self.limit) if isinstance(error, TimeoutError) else f"RuntimeError: {error}"
             self.seconds[name], self.notes[name] = None, {**notes, "stopped": stopped}
             return
         self.seconds[name] = timing.median
@@ -291,7 +296,7 @@ def large(rows: Rows, device: str, name: str, size: int) -> None:
 
 def timed(task: Callable[..., None], arguments: tuple[Any, ...], cell: Cell) -> Result:
     """Time every method of a task."""
-    rows = Rows()
+    rows = Rows(limit=LIMIT if cell.device == "cpu" else BESIDE_GPU)
     task(rows, cell.device, *arguments)
     return Result(rows.scores, rows.seconds, rows.notes)
 

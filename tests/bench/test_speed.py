@@ -41,13 +41,12 @@ def test_the_papers_procedure_is_the_fit(generator):
     assert torch.allclose(dense, made.float(), atol=1e-5)
 
 
-def test_what_takes_too_long_is_stopped(monkeypatch, forked):
-    monkeypatch.setattr(timings, "LIMIT", 0.2)
-    rows = Rows()
+def test_what_takes_too_long_is_stopped(forked):
+    rows = Rows(limit=0.2)
     rows.time("slow", partial(time.sleep, 60), 1, expected=9.0)
     rows.time("ill", partial(int, "none"), 1, expected=9.0)
     rows.time("quick", partial(time.sleep, 0.05), 1)
-    assert rows.seconds["slow"] is None and rows.notes["slow"]["stopped"] == timings.STOPPED
+    assert rows.seconds["slow"] is None and rows.notes["slow"]["stopped"] == "over 0.2 s"
     assert "invalid literal" in rows.notes["ill"]["stopped"]
     assert rows.seconds["quick"] > 0.05
 
@@ -125,7 +124,7 @@ def test_targets_are_held_against_what_was_measured():
     assert list(target.line(tasks(1.0, 4.0)).values())[-2:] == ["0.25 × theirs", "holds"]
     assert target.line(tasks(3.0, 4.0))[""] == "DOES NOT HOLD"
     assert target.line({})[""] == "not measured"
-    assert target.found(tasks(6.0, None, timings.STOPPED)) == 6.0 / timings.LIMIT
+    assert target.found(tasks(6.0, None, timings.over(timings.LIMIT))) == 6.0 / timings.LIMIT
     assert target.found(tasks(6.0, None, "RuntimeError: no")) is None
     assert Target("cpu", "t", "ours", 0.5).line(tasks(3.0, 4.0))["found"] == "3e+03 ms"
 
