@@ -1,12 +1,13 @@
 """Records of results, with their origin; the files that hold results, and the words for numbers on the screen."""
 
+import contextlib
 import functools
 import json
 import os
 import platform
 import sys
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,8 +88,11 @@ def _assumed(prior: Prior | None, fit: Reconstruction | None) -> str:
 @functools.cache  # to read them from the packages' metadata takes longer than to restore a small picture
 def versions() -> dict[str, str]:
     """The versions of the packages that a result depends on."""
-    names = ("coordnet", "torch", "numpy", "scipy")
-    return {name: version(name) for name in names} | {"python": platform.python_version()}
+    found = {"python": platform.python_version()}
+    for name in ("coordnet", "torch", "numpy", "scipy"):
+        with contextlib.suppress(PackageNotFoundError):  # a checkout may not be installed
+            found[name] = version(name)
+    return found
 
 
 def uncertainty(fit: Reconstruction, span: float, scoring: Scoring | None = None) -> tuple[Tensor, Record]:

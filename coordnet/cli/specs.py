@@ -191,10 +191,12 @@ def _numbers(text: str, kind: type, argument: str, expected: str, count: int | N
 def choose_device(name: str) -> torch.device:
     """The device of a name such as ``cuda:1``; ``auto`` is CUDA where there is one, and an absent one is refused."""
     _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
-    present = torch.cuda.is_available()
-    if name.startswith("cuda") and not present:
-        raise _checks.wrong("device", "a device that is present", f"{name!r} (no CUDA device)")
-    return torch.device("cuda" if name == "auto" and present else name.replace("auto", "cpu"))
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and not (count and (name == kind or (number.isdecimal() and int(number) < count))):
+        found = f"CUDA devices 0 to {count - 1}" if count else "no CUDA device"
+        raise _checks.wrong("device", "a device that is present", f"{name!r} ({found})")
+    return torch.device("cuda" if name == "auto" and count else name.replace("auto", "cpu"))
 
 
 def describe_encoder(text: str, encoding: Encoding) -> str:
