@@ -34,7 +34,7 @@ class ForwardModel:
     row_energy: float | Float[Tensor, "*samples"] = 1.0
     is_general: bool = False  # whether S is any operator, whose rows are no entries or blends of the lattice's
 
-    @property
+    @cached_property
     def density(self) -> float:
         """The trace of SᵀWS divided by the size of the lattice: the fraction of known points, for a mask."""
         traces = (self.weights * self.row_energy).flatten(2).sum(-1)
@@ -132,13 +132,14 @@ def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
 
     Those of holes, scratches and text have; those of random masks have not.
     """
-    pairs, both = 0, 0
+    counts = [unknown.sum()]  # those of all axes, and one wait for a GPU
     for axis in range(1, unknown.ndim):
         length = unknown.shape[axis]
         left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
-        pairs += int(left.sum())
-        both += int((left & right).sum())
-    return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+        counts += [left.sum(), (left & right).sum()]
+    total, *each = torch.stack(counts).tolist()
+    pairs, both = sum(each[::2]), sum(each[1::2])
+    return pairs > 0 and both / pairs > total / unknown.numel() + CLUSTERING
 
 
 def _moved(known: Tensor, generator: torch.Generator) -> Tensor:
