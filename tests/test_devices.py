@@ -114,7 +114,7 @@ def test_a_signal_there_is_sampled_there(device, pattern):
     found = sample(picture().to(device), masks.get(pattern, pattern), generator=seeded())
     here = sample(picture(), mask() if pattern in masks else pattern, generator=seeded())
     assert found.values.is_cuda
-    assert torch.equal(found.values.cpu(), here.values)
+    assert torch.allclose(found.values.cpu(), here.values, rtol=1e-12, atol=0)  # means over cells are rounded there
 
 
 @pytest.mark.parametrize("pattern", ["random:0.4", "scattered:0.3"])
@@ -319,7 +319,7 @@ def test_a_captured_graph_repeats_the_call(device, prior, n, monkeypatch):
 
 
 def test_recorded_steps_solve_as_those_taken_one_by_one(device):
-    """The second of solves with other weights and penalties is recorded, and the third repeats its kernels."""
+    """The first of solves with other weights and penalties is recorded, and the others repeat its kernels."""
     samples = sample(picture(), "random:0.5", generator=seeded())
     modes = FourierModes(cn.FourierEncoding.like(samples), dtype=torch.float64, device=device)
     values, weights = samples.values.movedim(-1, 0)[None].to(device), samples.geometry.weights.movedim(-1, 0)[None]
@@ -395,7 +395,7 @@ def test_a_smooth_plan_that_is_used_again_launches_less(pretended):
 
 def test_products_of_ten_bits_do_not_reach_iterations(pretended):
     noisy = (picture(16) + 0.002 * torch.randn(16, 16, 3, dtype=torch.float64, generator=seeded())).float()
-    expected = cn.denoise(noisy, 0.002, prior=cn.Local((4, 4))).signal
+    expected = cn.denoise(noisy.to("cuda"), 0.002, prior=cn.Local((4, 4))).signal
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")
@@ -405,7 +405,7 @@ def test_products_of_ten_bits_do_not_reach_iterations(pretended):
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
-    assert cn.psnr(found.cpu(), expected) > 80
+    assert torch.equal(found.cpu(), expected.cpu())
 
 
 def test_full_precision_is_put_back():

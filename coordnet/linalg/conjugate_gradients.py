@@ -85,14 +85,14 @@ class LinearSystem(Protocol):
 class StepRecorder:
     """Steps of conjugate gradients as a graph, for solves that differ in the numbers of their tensors alone.
 
-    The first solve on a GPU takes its steps one by one. The second records one of them on tensors of its own, which
-    later solves fill with theirs, unless their operator or the shape of a tensor differs. Converged systems are not
-    dropped, which would change shapes: no step changes them.
+    The first solve on a GPU records a step on tensors of its own, which later solves fill with theirs, unless their
+    operator or the shape of a tensor differs. Converged systems are not dropped, which would change shapes: no step
+    changes them.
     """
 
     def __init__(self) -> None:
-        self._kind: Any = None  # that of the latest solve
-        self._run: Any = None  # an iteration whose step was recorded
+        self._kind: Any = None  # that of the solve whose step was recorded
+        self._run: Any = None
         self._graph: Any = None
 
     def advance(self, run: Any) -> Callable[[], None]:
@@ -102,10 +102,7 @@ class StepRecorder:
         tensors = [*(getattr(run, name) for name in STATE), *run.system.tensors()]
         kind = (run.system.operation, [(t.shape, t.dtype) for t in tensors])
         if kind != self._kind:
-            self._kind, self._graph = kind, None
-            return run.advance
-        if self._graph is None:
-            self._run = copy.copy(run)
+            self._kind, self._run = kind, copy.copy(run)
             self._run.system = run.system.duplicate()
             for name in STATE:
                 setattr(self._run, name, getattr(run, name).clone())
