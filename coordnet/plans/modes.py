@@ -208,6 +208,7 @@ class FourierModes(Modes):
         self._dims = tuple(range(-len(self.padded), 0))
         self._dtype, self._device = dtype, torch.device(device)
         self._last = self.padded[-1]
+        self._symbols: dict[tuple[float, torch.dtype, torch.device], list[Tensor]] = {}
         self._counts = torch.full((self.domain[-1], 1), 2.0, dtype=dtype, device=device)
         self._counts[:: self._last // 2 if self._last % 2 == 0 else self._last] = 1
 
@@ -267,14 +268,23 @@ class FourierModes(Modes):
         if len(self._dims) > 1:
             mirrored = mirrored.roll((1,) * (len(self._dims) - 1), self._dims[:-1])
         spectrum = torch.fft.rfftn(torch.cat([x, mirrored], dim=-1), dim=self._dims)
-        for j, n in zip(self._dims, self.padded, strict=True):
-            k = torch.arange(n, device=x.device)
-            kernel = torch.exp(-0.5 * (torch.minimum(k, n - k) / width) ** 2).to(x)
-            transform = torch.fft.rfft if j == -1 else torch.fft.fft
-            symbol = transform(kernel / kernel.sum())
-            spectrum = spectrum * symbol.real.reshape(-1, *(1,) * (-j - 1))
+        for symbol in self._mean_symbols(width, x):
+            spectrum = spectrum * symbol
         smoothed = torch.fft.irfftn(spectrum, s=self.padded, dim=self._dims)
         return smoothed[..., : self._last // 2 + 1]
+
+    def _mean_symbols(self, width: float, like: Tensor) -> list[Tensor]:
+        """Return the transform of a circular Gaussian mean along each axis, which later calls have at once."""
+        key = width, like.dtype, like.device
+        if key not in self._symbols:
+            symbols = []
+            for j, n in zip(self._dims, self.padded, strict=True):
+                k = torch.arange(n, device=like.device)
+                kernel = torch.exp(-0.5 * (torch.minimum(k, n - k) / width) ** 2).to(like)
+                transform = torch.fft.rfft if j == -1 else torch.fft.fft
+                symbols.append(transform(kernel / kernel.sum()).real.reshape(-1, *(1,) * (-j - 1)))
+            self._symbols[key] = symbols
+        return self._symbols[key]
 
 
 def _inner(a: Tensor, b: Tensor) -> Float[Tensor, "signals channels"]:

@@ -49,16 +49,14 @@ class Spectra:
         """Return the spectra for patches of a shape, on a device."""
         least = PERIOD if len(shape) <= 2 else PERIOD_IN_SPACE
         period = tuple(max(least, 2 * n) for n in shape)
-        axes = [torch.fft.fftfreq(n, dtype=torch.float64, device=device) for n in period]
+        axes = [torch.fft.fftfreq(n, dtype=torch.float64) for n in period]  # a GPU would take longer to launch them
         f = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
         total, corner = f.square().sum(-1), (CORNER / max(period)) ** 2
         spectra = [(total + corner) ** -slope for slope in SLOPES]
-        for slope, elongation, direction in itertools.product(
-            ORIENTED_SLOPES, ELONGATIONS, directions(len(shape)).to(device)
-        ):
+        for slope, elongation, direction in itertools.product(ORIENTED_SLOPES, ELONGATIONS, directions(len(shape))):
             along = (f @ direction).square()
             spectra.append((along / elongation + (total - along) * elongation + corner) ** -slope)
-        return cls(torch.stack(spectra), total)
+        return cls(torch.stack(spectra).to(device), total.to(device))
 
     def covariances(
         self, shape: tuple[int, ...], ratio: Float[Tensor, "*period"] | float = 1.0
