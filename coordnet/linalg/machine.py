@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import hardshrink
@@ -94,6 +94,22 @@ def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
     for i in range(0, signals, signals_at_once):
         for c in range(0, channels, channels_at_once):
             yield slice(i, i + signals_at_once), slice(c, c + channels_at_once)
+
+
+def runs_in_blocks(
+    sizes: Int[Tensor, " runs"], length: int
+) -> tuple[Int[Tensor, " blocks"], Int[Tensor, "blocks length"], Bool[Tensor, "blocks length"]]:
+    """Divide consecutive runs of some sizes into blocks of one length, so that a GPU takes all runs together.
+
+    Return the run of each block, the places in it, and which of them are its own: the last place of a run is repeated.
+    """
+    here = sizes.device
+    counts, starts = (sizes + length - 1) // length, sizes.cumsum(0) - sizes
+    run = torch.arange(len(sizes), device=here).repeat_interleave(counts)
+    number = torch.arange(len(run), device=here) - (counts.cumsum(0) - counts)[run]
+    places = (starts[run] + length * number).unsqueeze(1) + torch.arange(length, device=here)
+    last = (starts + sizes - 1)[run].unsqueeze(1)
+    return run, places.minimum(last), places <= last
 
 
 def cholesky(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:

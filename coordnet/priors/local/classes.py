@@ -203,7 +203,7 @@ class LocalClasses:
         p, groups = assigned.likely(CANDIDATES)
         zero = p.new_zeros(len(assigned.means), len(self.column_weights), self.gaussians.covariances.shape[-1])
         candidates = assigned.labels.shape[1]
-        each = ((g.pairs // candidates, p[g.pairs], *self.gaussians.posterior(g)) for g in groups)
+        each = ((g.pairs // candidates, g.of(p), *self.gaussians.posterior(g)) for g in groups)
         mean, variance = mixed(each, zero)
         if self.joint:
             shape = (len(mean), len(self.channels.energies), -1)

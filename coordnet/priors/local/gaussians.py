@@ -19,11 +19,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.linalg.machine import at_once, cholesky
+from coordnet.linalg.machine import at_once, cholesky, runs_in_blocks
 from coordnet.priors.local.patches import distinct_masks
 
 FEW_MASKS = 16  # distinct masks up to which patches with the same mask and class share a factorization
 FACTORIZED = 2**19  # bytes of the covariances that are factorized together on a CPU; they fit into a cache
+# On a GPU, where launches bound the time, patches are taken together whose numbers of known entries are equal when
+# rounded up to a multiple of this, 4 to 32 of 64 for instance in four groups instead of 29.
+ROUNDED_ON_GPU = 8
+BLOCK_ON_GPU = 64  # pairs of one factorization that a GPU takes as a block, all blocks together
 
 
 @dataclass(frozen=True)
@@ -32,18 +36,27 @@ class Group:
 
     pairs: Int[Tensor, "g m"]  # the number of each pair
     classes: Int[Tensor, " g"]
-    index: Int[Tensor, "g n"]  # the known entries of the patches
-    factor: Float[Tensor, "g n n"]  # the Cholesky factor L of their covariance
-    white: Float[Tensor, "g n m channels"]  # L⁻¹y
+    index: Int[Tensor, "g n"]  # the known entries of the patches, and behind them others where ``filled`` is 0
+    factor: Float[Tensor, "g n n"]  # the Cholesky factor L of their covariance, the identity at the others
+    white: Float[Tensor, "g n m channels"]  # L⁻¹y, 0 at the others
+    filled: Float[Tensor, "g n"] | None = None  # 1 at known entries, 0 at others; None if there are no others
+    own: Bool[Tensor, "g m"] | None = None  # false where a pair is repeated; None if none is
+
+    def of(self, weights: Float[Tensor, " pairs"]) -> Float[Tensor, "g m"]:
+        """Return the weights of the group's pairs, 0 where a pair is repeated."""
+        return weights[self.pairs] if self.own is None else weights[self.pairs] * self.own
 
     def only(self, kept: Bool[Tensor, " pairs"]) -> "Group":
-        """Return the group without some of the pairs; either g or m is 1."""
+        """Return the group without some of the pairs, but blocks as they are."""
+        if self.own is not None:
+            return self
         kept = kept[self.pairs]
         if len(kept) == 1:
             at = kept[0].nonzero()[:, 0]
             return replace(self, pairs=self.pairs[:, at], white=self.white[:, :, at])
         at = kept[:, 0].nonzero()[:, 0]
-        return Group(self.pairs[at], self.classes[at], self.index[at], self.factor[at], self.white[at])
+        filled = None if self.filled is None else self.filled[at]
+        return Group(self.pairs[at], self.classes[at], self.index[at], self.factor[at], self.white[at], filled)
 
 
 @dataclass(frozen=True)
@@ -70,8 +83,10 @@ class Gaussians:
         yield from self._separate(y, known, labels, which < 0)
 
     def _separate(self, y: Tensor, known: Tensor, labels: Tensor, chosen: Tensor) -> Iterator[Group]:
-        """Factorize for each of the chosen patches, those with as many known entries together."""
-        candidates, counts = labels.shape[1], known.sum(1)
+        """Factorize for each of the chosen patches, those with as many known entries (or nearly) together."""
+        candidates, own = labels.shape[1], known.sum(1)
+        counts = own if y.device.type == "cpu" else (own + ROUNDED_ON_GPU - 1) // ROUNDED_ON_GPU * ROUNDED_ON_GPU
+        counts = counts.clamp(max=known.shape[1])
         keys = torch.where(chosen, counts * len(self.covariances) + labels[:, 0], -1)
         order = keys.argsort()[int((~chosen).sum()) :]  # near patches read the same class
         entries = known.to(torch.uint8).argsort(dim=1, descending=True, stable=True)  # the known ones come first
@@ -83,8 +98,13 @@ class Gaussians:
                 index = entries[part, :n]
                 columns = y[part].gather(2, index.unsqueeze(1).expand(-1, y.shape[1], -1)).mT
                 pairs = (part.unsqueeze(1) * candidates + torch.arange(candidates, device=part.device)).reshape(-1, 1)
+                filled = None
+                if counts is not own:
+                    filled = (torch.arange(n, device=part.device) < own[part].unsqueeze(1)).to(y)
+                    columns = columns * filled.unsqueeze(2)
+                    filled = filled.repeat_interleave(candidates, 0)
                 index, columns = (f.repeat_interleave(candidates, 0) for f in (index, columns))
-                yield self._group(pairs, labels[part].flatten(), index, columns.unsqueeze(2))
+                yield self._group(pairs, labels[part].flatten(), index, columns.unsqueeze(2), filled)
 
     def _shared(self, y: Tensor, masks: Tensor, which: Tensor, labels: Tensor) -> Iterator[Group]:
         """Factorize once for each mask and class of the patches that have one of some masks."""
@@ -93,21 +113,55 @@ class Gaussians:
         pairs = (keys >= 0).flatten().nonzero()[:, 0]
         keys, order = keys.flatten()[pairs].sort()
         distinct, counts = keys.unique_consecutive(return_counts=True)
-        entries, classes = [mask.nonzero().T for mask in masks], distinct % count
-        for i, (key, alike) in enumerate(zip(distinct.tolist(), pairs[order].split(counts.tolist()), strict=True)):
-            index = entries[key // count]
-            columns = y[alike // labels.shape[1]][..., index[0]].movedim(2, 0).unsqueeze(0)
-            yield self._group(alike.unsqueeze(0), classes[i : i + 1], index, columns)
+        patches, order = pairs[order] // labels.shape[1], pairs[order]
+        if y.device.type != "cpu":
+            yield from self._in_blocks(y, masks, patches, order, distinct, counts)
+            return
+        entries, classes, start = [mask.nonzero().T for mask in masks], distinct % count, 0
+        for i, (key, size) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
+            part, index = slice(start, start + size), entries[key // count]
+            columns = y[patches[part]][..., index[0]].movedim(2, 0).unsqueeze(0)
+            yield self._group(order[part].unsqueeze(0), classes[i : i + 1], index, columns)
+            start += size
 
-    def _group(self, pairs: Tensor, classes: Tensor, index: Tensor, known: Float[Tensor, "g n m channels"]) -> Group:
-        factor = self._factor(classes, index)
+    def _in_blocks(
+        self, y: Tensor, masks: Tensor, patches: Tensor, pairs: Tensor, keys: Tensor, counts: Tensor
+    ) -> Iterator[Group]:
+        """Factorize once for each key, a mask and a class, and yield the pairs of all keys in blocks."""
+        which, classes = keys // len(self.covariances), keys % len(self.covariances)
+        known = masks.sum(1)
+        n = int(known.max())
+        index = masks.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[which, :n]
+        filled = (torch.arange(n, device=y.device) < known[which].unsqueeze(1)).to(y)
+        factor = self._factor(classes, index, filled)
+        blocks = runs_in_blocks(counts, BLOCK_ON_GPU)
+        each = n * (2 * n + 4 * BLOCK_ON_GPU * y.shape[1]) * y.element_size()
+        for run, places, own in zip(*(x.split(at_once(each, y.device)) for x in blocks), strict=True):
+            block, at = (torch.arange(k, device=y.device) for k in (len(run), BLOCK_ON_GPU))
+            columns = y[patches[places]].movedim(3, 1)[block[:, None, None], index[run].unsqueeze(2), at]
+            columns = columns * filled[run][:, :, None, None]
+            white = torch.linalg.solve_triangular(factor[run], columns.flatten(2), upper=False).reshape(columns.shape)
+            yield Group(pairs[places], classes[run], index[run], factor[run], white, filled[run], own)
+
+    def _group(
+        self,
+        pairs: Tensor,
+        classes: Tensor,
+        index: Tensor,
+        known: Float[Tensor, "g n m channels"],
+        filled: Tensor | None = None,
+    ) -> Group:
+        factor = self._factor(classes, index, filled)
         white = torch.linalg.solve_triangular(factor, known.flatten(2), upper=False).reshape(known.shape)
-        return Group(pairs, classes, index, factor, white)
+        return Group(pairs, classes, index, factor, white, filled)
 
-    def _factor(self, classes: Tensor, index: Tensor) -> Float[Tensor, "g n n"]:
+    def _factor(self, classes: Tensor, index: Tensor, filled: Tensor | None) -> Float[Tensor, "g n n"]:
         entries = _entries(classes, index, self.covariances.shape[-1])
         covariance = self.covariances.flatten().index_select(0, entries.flatten()).view_as(entries)
-        covariance.diagonal(dim1=1, dim2=2).add_(self.noise)
+        if filled is not None:
+            covariance *= filled.unsqueeze(1) * filled.unsqueeze(2)
+        noise = self.noise if filled is None else self.noise * filled + (1 - filled)
+        covariance.diagonal(dim1=1, dim2=2).add_(noise)
         return cholesky(covariance)
 
     def posterior(self, group: Group) -> tuple[Float[Tensor, "g m channels size"], Float[Tensor, "g 1 1 size"]]:
@@ -115,6 +169,8 @@ class Gaussians:
         size = self.covariances.shape[-1]
         index = group.classes.unsqueeze(1) * size + group.index
         rows = self.covariances.flatten(0, 1).index_select(0, index.flatten()).view(*index.shape, size)
+        if group.filled is not None:
+            rows *= group.filled.unsqueeze(2)
         half = torch.linalg.solve_triangular(group.factor.mT, rows.mT, upper=True, left=False).mT  # needs no copies
         mean = (group.white.flatten(2).mT @ half).unflatten(1, group.white.shape[2:])
         variance = self.covariances.diagonal(dim1=1, dim2=2)[group.classes] - half.square().sum(1)
@@ -128,10 +184,13 @@ class Gaussians:
         total = torch.zeros_like(self.covariances)
         for group in groups:
             a = torch.linalg.solve_triangular(group.factor.mT, group.white.flatten(2), upper=True)
-            w = weights[group.pairs]
+            w = group.of(weights)
             columns = (w.unsqueeze(-1) * (channel_weights / channel_weights.sum())).flatten(1)
             h = (a * columns.unsqueeze(1)) @ a.mT
-            h -= w.sum(1)[:, None, None] * torch.cholesky_inverse(group.factor)
+            inverse = torch.cholesky_inverse(group.factor)
+            if group.filled is not None:
+                inverse.diagonal(dim1=1, dim2=2).mul_(group.filled)
+            h -= w.sum(1)[:, None, None] * inverse
             total.view(-1).index_add_(0, _entries(group.classes, group.index, size).flatten(), h.flatten())
         exact = self.covariances.double()
         return (exact @ total.double() @ exact).to(total)
@@ -143,7 +202,8 @@ def evidence(groups: Iterable[Group], channel_weights: Float[Tensor, " channels"
     for group in groups:
         energy = group.white.square().sum(1) @ channel_weights
         volume = 2 * group.factor.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
-        constant = group.index.shape[1] * math.log(2 * math.pi)
+        n = group.index.shape[1] if group.filled is None else group.filled.sum(1, keepdim=True)
+        constant = n * math.log(2 * math.pi)
         result[group.pairs] = -0.5 * (energy + channel_weights.sum() * (volume + constant))
     return result
 

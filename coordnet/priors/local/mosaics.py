@@ -194,12 +194,12 @@ def left_out(mixture: ScaleMixture, y: Float[Tensor, "patches n"], view: View) -
     labels = (mixture.evidence(y, view) + mixture.weights.log()).flatten(1).argmax(1)
     errors, y64, every = torch.empty_like(y), y.double(), view.vectors.double()
     precisions = 1 / (mixture.energies[:, None] * view.energies.unsqueeze(1) + mixture.noise).double()
-    order, parts = mixture.by_shape(labels)
-    for j, part, which in parts:
-        rows = order[part]
-        vectors = every[j]
-        weighted = ((y64[rows] @ vectors) * precisions[j][which]) @ vectors.T
-        errors[rows] = (weighted / (precisions[j] @ vectors.square().T)[which]).to(y)
+    for alike in mixture.by_shape(labels):
+        which, vectors = labels[alike.places] % len(mixture.energies), every[alike.shapes]
+        own = precisions[alike.shapes]
+        block = torch.arange(len(own), device=y.device).unsqueeze(1)
+        weighted = ((y64[alike.places] @ vectors) * own[block, which]) @ vectors.mT
+        errors[alike.places] = (weighted / (own @ vectors.square().mT)[block, which]).to(y)
     return errors
 
 

@@ -16,15 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.linalg.machine import at_once, in_threads
+from coordnet.linalg.machine import at_once, in_threads, runs_in_blocks
 from coordnet.priors.local.mixture import CANDIDATES, LUMA, Spectra, likely, mixed, most_probable
 from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior, distinct_masks
 
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
 EVIDENCE = 2**23  # bytes of the evidence of patches that is held together on a CPU
+BLOCK_ON_GPU = 256  # patches of one shape that a GPU takes as a block, all blocks together; a CPU takes shape by shape
 DECOMPOSED = 8  # matrices that a thread decomposes at once: one at a time by all threads takes many times as long
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1
@@ -47,27 +48,36 @@ class View:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """Places in a list of classes, in blocks of one shape each; a block that is too long repeats its last place."""
+
+    shapes: Int[Tensor, " g"]
+    places: Int[Tensor, "g m"]
+    own: Bool[Tensor, "g m"]  # false where a place is repeated
+
+
+@dataclass(frozen=True)
 class Pairs:
-    """Likely pairs of patches and classes that have the same shape and matrix."""
+    """Likely pairs of patches and classes, in blocks of one shape each, for patches that one matrix lets be seen."""
 
-    shape: int
+    shapes: Int[Tensor, " g"]
     view: View
-    rows: Int[Tensor, " pairs"]  # the patches
-    probabilities: Float[Tensor, " pairs"]
-    energies: Float[Tensor, " pairs"]
-    which: Int[Tensor, " pairs"]  # the numbers of the energies
-    gains: Float[Tensor, "pairs n"]  # e / (eλ + s²)
-    filtered: Float[Tensor, "pairs n"]  # z, times the gains
+    rows: Int[Tensor, "g m"]  # the patches
+    probabilities: Float[Tensor, "g m"]
+    energies: Float[Tensor, "g m"]
+    which: Int[Tensor, "g m"]  # the numbers of the energies
+    gains: Float[Tensor, "g m n"]  # e / (eλ + s²)
+    filtered: Float[Tensor, "g m n"]  # z, times the gains
 
     @property
-    def means(self) -> Float[Tensor, "pairs size"]:
+    def means(self) -> Float[Tensor, "g m size"]:
         """The posterior means of the patches."""
-        return self.filtered @ self.view.cross[self.shape].T
+        return self.filtered @ self.view.cross[self.shapes].mT
 
     @property
-    def variances(self) -> Float[Tensor, "pairs size"]:
+    def variances(self) -> Float[Tensor, "g m size"]:
         """The posterior variances of the patches."""
-        return self.view.variances[self.shape][self.which]
+        return self.view.variances[self.shapes.unsqueeze(1), self.which]
 
 
 @dataclass(frozen=True)
@@ -110,8 +120,11 @@ class ScaleMixture:
         variances = self.energies[:, None] * view.energies.unsqueeze(1) + self.noise
         volumes = variances.log().sum(2) + y.shape[1] * math.log(2 * math.pi)
         result, precisions = y.new_empty(len(y), *self.weights.shape), (1 / variances).mT
-        for j, vectors in enumerate(view.vectors):
-            torch.addmm(volumes[j], (y @ vectors).square_(), precisions[j], out=result[:, j])
+        shapes = at_once(y.numel() * y.element_size(), y.device, cached=0)  # one on a CPU, whose cache one fits
+        for i in range(0, len(view.vectors), shapes):
+            part = slice(i, i + shapes)
+            squares = (y @ view.vectors[part]).square_()
+            result[:, part] = torch.baddbmm(volumes[part].unsqueeze(1), squares, precisions[part]).movedim(0, 1)
         return result.mul_(-0.5)
 
     def posterior(
@@ -145,26 +158,26 @@ class ScaleMixture:
     ) -> Iterator[Pairs]:
         """Yield the pairs of a patch and a class of positive probability, those of one shape together."""
         patches, columns = probabilities.nonzero(as_tuple=True)
-        order, parts = self.by_shape(labels[patches, columns])
-        rows, p = patches[order], probabilities[patches, columns][order]
-        e = self.energies[labels[patches, columns][order] % len(self.energies)]
-        for j, part, which in parts:
-            gains = view.gains[j][which]
-            filtered = (y[rows[part]] @ view.vectors[j]) * gains
-            yield Pairs(j, view, rows[part], p[part], e[part], which, gains, filtered)
+        labels, probabilities = labels[patches, columns], probabilities[patches, columns]
+        for alike in self.by_shape(labels):
+            which, rows = labels[alike.places] % len(self.energies), patches[alike.places]
+            gains = view.gains[alike.shapes.unsqueeze(1), which]
+            filtered = (y[rows] @ view.vectors[alike.shapes]) * gains
+            p = probabilities[alike.places] * alike.own
+            yield Pairs(alike.shapes, view, rows, p, self.energies[which], which, gains, filtered)
 
-    def by_shape(
-        self, labels: Int[Tensor, " n"]
-    ) -> tuple[Int[Tensor, " n"], list[tuple[int, slice, Int[Tensor, " m"]]]]:
-        """Return an order of classes by their shapes, and each shape, its place there, and the numbers of energies."""
+    def by_shape(self, labels: Int[Tensor, " n"]) -> Iterator[Alike]:
+        """Yield the places of classes by their shapes, on a GPU in blocks and as many of them as memory allows."""
         labels, order = labels.sort(stable=True)
         shapes, sizes = (labels // len(self.energies)).unique_consecutive(return_counts=True)
-        which, parts, start = labels % len(self.energies), [], 0
-        for j, size in torch.stack([shapes, sizes], 1).tolist():
-            part = slice(start, start + size)
-            parts.append((j, part, which[part]))
-            start += size
-        return order, parts
+        if labels.device.type == "cpu":
+            for shape, places in zip(shapes.split(1), order.split(sizes.tolist()), strict=True):
+                yield Alike(shape, places.unsqueeze(0), torch.ones_like(places, dtype=torch.bool).unsqueeze(0))
+            return
+        run, places, own = runs_in_blocks(sizes, BLOCK_ON_GPU)
+        many = at_once(8 * BLOCK_ON_GPU * self.shapes.shape[1] * self.shapes.element_size(), labels.device)
+        for part in zip(*(x.split(many) for x in (shapes[run], order[places], own)), strict=True):
+            yield Alike(*part)
 
     def updated(self, moments: "Moments", start: Float[Tensor, "shapes size size"], strength: float) -> "ScaleMixture":
         """Return the classes of the largest posterior density, under an inverse Wishart prior around the start."""
@@ -189,14 +202,14 @@ class Moments:
         return cls(zeros, zeros[:, 0, 0].clone(), torch.zeros_like(mixture.weights))
 
     def add(self, pairs: Pairs) -> None:
-        """Add the patches of one shape: E[xxᵀ]/e = S + e S Aᵀ (ααᵀ - C⁻¹) A S, in the eigenvectors of the shape."""
-        p, e = pairs.probabilities.unsqueeze(1), pairs.energies.unsqueeze(1)
+        """Add patches: E[xxᵀ]/e = S + e S Aᵀ (ααᵀ - C⁻¹) A S, in the eigenvectors of each block's shape."""
+        p, e = pairs.probabilities.unsqueeze(2), pairs.energies.unsqueeze(2)
         a = pairs.filtered * (p / e).sqrt()
-        inner = a.T @ a
-        inner.diagonal().sub_((p * pairs.gains).sum(0))
-        cross = pairs.view.cross[pairs.shape]
-        self.sums[pairs.shape].add_(cross @ inner @ cross.T)
-        self.counts[pairs.shape].add_(p.sum())
+        inner = a.mT @ a
+        inner.diagonal(dim1=1, dim2=2).sub_((p * pairs.gains).sum(1))
+        cross = pairs.view.cross[pairs.shapes]
+        self.sums.index_add_(0, pairs.shapes, cross @ inner @ cross.mT)
+        self.counts.index_add_(0, pairs.shapes, p.sum((1, 2)))
 
 
 def joint_shapes(
@@ -216,11 +229,10 @@ def joint_shapes(
     shapes = []
     for low, high in colorfulness:
         difference = spectra.covariances(shape, high + (low - high) * transition)
-        parts = (luma, difference, SECOND_DIFFERENCE * difference)
-        total = torch.zeros((), device=device)
-        for vector, part, error in zip(basis.T, parts, MEAN_ERRORS, strict=True):
-            total = total + 3 * torch.stack([torch.kron(vector.outer(vector), c + error) for c in part])
-        shapes.append(total)
+        parts = torch.stack([luma, difference, SECOND_DIFFERENCE * difference])
+        parts = parts + torch.tensor(MEAN_ERRORS, dtype=parts.dtype, device=device)[:, None, None, None]
+        size = len(basis) * parts.shape[-1]
+        shapes.append(3 * torch.einsum("ac,bc,csij->saibj", basis, basis, parts).reshape(-1, size, size))
     return torch.cat(shapes)
 
 
