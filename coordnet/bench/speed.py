@@ -18,7 +18,8 @@ SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 
 BATCH = "256 of 256²×3 → 512²"
 QUARTER, EIGHTH = "random quarter of 512²×3", "random eighth of 128³×3"
 SHOWN = (SMALL, LARGE, CLIP, BATCH, QUARTER, EIGHTH)
-DRAWN = (t.REUSED, t.COLD, t.DENSE, t.BARE_PRODUCTS, t.BICUBIC, t.SPLINE, t.ZOOM)
+DRAWN = (t.REUSED, t.COLD, f"{t.REUSED}, {t.GRAPH}", t.DENSE, t.BARE_PRODUCTS, t.BICUBIC, t.SPLINE, t.ZOOM)
+ON_CPU = (t.SPLINE, t.ZOOM)  # drawn methods that have no GPU
 DEVICES = ("cpu", "cuda")
 Tasks = dict[tuple[str, str], Record]  # the latest timing for each device and task
 
@@ -72,6 +73,7 @@ TARGETS = (
     Target("cuda", BATCH, t.FIT, 5e-3),
     Target("cuda", QUARTER, t.SMOOTH, 5e-3),
     Target("cuda", QUARTER, t.ADAPTIVE, 4e-2),
+    Target("cuda", QUARTER, t.LOCAL, 0.5),
     Target("cuda", EIGHTH, t.SMOOTH, 3e-2),
     Target("cuda", EIGHTH, t.ADAPTIVE, 0.25),
 )
@@ -105,17 +107,18 @@ class Speed(Study):
 
     def _figure(self, tasks: Tasks) -> Figure:
         """Draw seconds by rendered points of pictures, both logarithmic; solid on the CPU and dashed on a GPU."""
-        figure = Figure(figsize=(8, 5.5), layout="tight")
+        figure = Figure(figsize=(10, 5.5), layout="tight")
         ax = figure.subplots()
-        for device, method in itertools.product(DEVICES, DRAWN):
+        for device, (number, method) in itertools.product(DEVICES, enumerate(DRAWN)):
             points = medians(tasks, device, method)
-            if points:
-                width, style = 2.5 if method in DRAWN[:2] else 1.2, "o-" if device == "cpu" else "s--"
-                ax.loglog(*zip(*points, strict=True), style, label=f"{method}, {device}", linewidth=width, markersize=4)
+            if points and not (device == "cuda" and method in ON_CPU):
+                width, style = 2.5 if method in DRAWN[:3] else 1.2, "o-" if device == "cpu" else "s--"
+                options = {"color": f"C{number}", "linewidth": width, "markersize": 4, "label": f"{method}, {device}"}
+                ax.loglog(*zip(*points, strict=True), style, **options)
         ax.set(xlabel="rendered points, 3 channels", ylabel="seconds")
         ax.grid(alpha=0.3, which="both")
         if ax.lines:
-            ax.legend(fontsize=8)
+            ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
         return figure
 
 
