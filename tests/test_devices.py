@@ -358,14 +358,14 @@ COUNTED = {  # the most launches and waits: a tenth more than they were when thi
     "grid": (lambda x: cold(sample(x, "full"), cn.Gaussian, LeastSquares()).renderer((32, 32))(x), 85, 7),
     "smooth": (
         lambda x: cold(s := sample(x, "random:0.5", generator=seeded()), cn.Triangle, SMOOTH).fit(s.values).render(),
-        710,
-        32,
+        650,
+        24,
     ),
-    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 5_600, 185),
-    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 14_300, 450),
-    "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 6_900, 248),
-    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 13_400, 315),
-    "denoise": (lambda x: cn.denoise(x, 0.05, prior="local").signal, 7_000, 195),
+    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 920, 154),
+    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 2_700, 256),
+    "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 3_020, 148),
+    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 3_810, 317),
+    "denoise": (lambda x: cn.denoise(x, 0.05, prior="local").signal, 4_750, 213),
 }
 
 

@@ -96,6 +96,11 @@ def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
             yield slice(i, i + signals_at_once), slice(c, c + channels_at_once)
 
 
+def bound_by_launches(device: torch.device) -> bool:
+    """Whether many small operations take longer to begin than to carry out there, as on a GPU."""
+    return device.type != "cpu"
+
+
 def runs_in_blocks(
     sizes: Int[Tensor, " runs"], length: int
 ) -> tuple[Int[Tensor, " blocks"], Int[Tensor, "blocks length"], Bool[Tensor, "blocks length"]]:

@@ -56,11 +56,16 @@ def pairs_of(labels):
     return torch.arange(7).repeat_interleave(3), labels.flatten()
 
 
-@pytest.fixture(params=[1, 10**6])
+@pytest.fixture(params=["one by one", "together", "full masks in blocks", "few masks in blocks"])
 def limits(request, monkeypatch):
-    """Only full masks are shared, or always where there are few."""
-    monkeypatch.setattr(any_mask, "FEW_MASKS", 0 if request.param == 1 else 3)
-    monkeypatch.setattr(any_mask, "FACTORIZED", 24 * request.param)
+    """Only full masks are shared, or always where there are few; on a GPU in blocks."""
+    shares_few = request.param in ("together", "few masks in blocks")
+    monkeypatch.setattr(any_mask, "FEW_MASKS", 3 if shares_few else 0)
+    monkeypatch.setattr(any_mask, "FACTORIZED", 24 * 10**6 if shares_few else 24)
+    if "blocks" in request.param:
+        monkeypatch.setattr(any_mask, "bound_by_launches", lambda device: True)
+        monkeypatch.setattr(any_mask, "BLOCK_ON_GPU", 2)
+        monkeypatch.setattr(any_mask, "ROUNDED_ON_GPU", 4)
 
 
 def textbook(gaussians, y, known, label):
@@ -99,7 +104,7 @@ def test_the_posterior_is_the_textbook_s(gaussians, observed, limits):
             expected = textbook(gaussians, y[rows[pair], c], known[rows[pair]], labels[pair])
             torch.testing.assert_close(mean[g, m, c], expected[0])
             torch.testing.assert_close(variance[g, 0, 0], expected[1].diagonal())
-            seen[pair] += 0.5
+            seen[pair] += 0.5 * group.of(kept.double())[g, m]  # blocks keep all pairs, and repeat some
     assert torch.equal(seen, kept.to(seen))
 
 

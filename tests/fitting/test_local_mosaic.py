@@ -41,9 +41,12 @@ def twin(mixture, y, matrix, shape, energy):
     return gain @ y, s - gain @ matrix @ s, density
 
 
+@pytest.mark.parametrize("in_blocks", [False, True])
 @pytest.mark.parametrize("matrix", [rows_of([1, 0, 1, 1, 0, 0]), rows_of([1] * 6), PAIRS])
-def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, matrix, generator, monkeypatch):
+def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, matrix, in_blocks, generator, monkeypatch):
     monkeypatch.setattr(scale_mixture, "MIN_PROBABILITY", 0.0)  # all six classes count
+    monkeypatch.setattr(scale_mixture, "bound_by_launches", lambda device: in_blocks)
+    monkeypatch.setattr(scale_mixture, "BLOCK_ON_GPU", 4)
     view = mixture.view(matrix)
     y = 2 * torch.randn(5, len(matrix), generator=generator, dtype=torch.float64)
     evidence, moments = mixture.evidence(y, view), Moments.zero(mixture)

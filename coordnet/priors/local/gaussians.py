@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.linalg.machine import at_once, cholesky, runs_in_blocks
+from coordnet.linalg.machine import at_once, bound_by_launches, cholesky, runs_in_blocks
 from coordnet.priors.local.patches import distinct_masks
 
 FEW_MASKS = 16  # distinct masks up to which patches with the same mask and class share a factorization
@@ -85,8 +85,8 @@ class Gaussians:
     def _separate(self, y: Tensor, known: Tensor, labels: Tensor, chosen: Tensor) -> Iterator[Group]:
         """Factorize for each of the chosen patches, those with as many known entries (or nearly) together."""
         candidates, own = labels.shape[1], known.sum(1)
-        counts = own if y.device.type == "cpu" else (own + ROUNDED_ON_GPU - 1) // ROUNDED_ON_GPU * ROUNDED_ON_GPU
-        counts = counts.clamp(max=known.shape[1])
+        step = ROUNDED_ON_GPU if bound_by_launches(y.device) else 1
+        counts = ((own + step - 1) // step * step).clamp(max=known.shape[1])
         keys = torch.where(chosen, counts * len(self.covariances) + labels[:, 0], -1)
         order = keys.argsort()[int((~chosen).sum()) :]  # near patches read the same class
         entries = known.to(torch.uint8).argsort(dim=1, descending=True, stable=True)  # the known ones come first
@@ -99,7 +99,7 @@ class Gaussians:
                 columns = y[part].gather(2, index.unsqueeze(1).expand(-1, y.shape[1], -1)).mT
                 pairs = (part.unsqueeze(1) * candidates + torch.arange(candidates, device=part.device)).reshape(-1, 1)
                 filled = None
-                if counts is not own:
+                if step > 1:
                     filled = (torch.arange(n, device=part.device) < own[part].unsqueeze(1)).to(y)
                     columns = columns * filled.unsqueeze(2)
                     filled = filled.repeat_interleave(candidates, 0)
@@ -114,7 +114,7 @@ class Gaussians:
         keys, order = keys.flatten()[pairs].sort()
         distinct, counts = keys.unique_consecutive(return_counts=True)
         patches, order = pairs[order] // labels.shape[1], pairs[order]
-        if y.device.type != "cpu":
+        if bound_by_launches(y.device):
             yield from self._in_blocks(y, masks, patches, order, distinct, counts)
             return
         entries, classes, start = [mask.nonzero().T for mask in masks], distinct % count, 0

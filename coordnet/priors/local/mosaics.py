@@ -197,9 +197,8 @@ def left_out(mixture: ScaleMixture, y: Float[Tensor, "patches n"], view: View) -
     for alike in mixture.by_shape(labels):
         which, vectors = labels[alike.places] % len(mixture.energies), every[alike.shapes]
         own = precisions[alike.shapes]
-        block = torch.arange(len(own), device=y.device).unsqueeze(1)
-        weighted = ((y64[alike.places] @ vectors) * own[block, which]) @ vectors.mT
-        errors[alike.places] = (weighted / (own @ vectors.square().mT)[block, which]).to(y)
+        weighted = ((y64[alike.places] @ vectors) * alike.which(own, which)) @ vectors.mT
+        errors[alike.places] = (weighted / alike.which(own @ vectors.square().mT, which)).to(y)
     return errors
 
 

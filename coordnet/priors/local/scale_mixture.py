@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.linalg.machine import at_once, in_threads, runs_in_blocks
+from coordnet.linalg.machine import at_once, bound_by_launches, in_threads, runs_in_blocks
 from coordnet.priors.local.mixture import CANDIDATES, LUMA, Spectra, likely, mixed, most_probable
 from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior, distinct_masks
 
@@ -49,18 +49,34 @@ class View:
 
 @dataclass(frozen=True)
 class Alike:
-    """Places in a list of classes, in blocks of one shape each; a block that is too long repeats its last place."""
+    """Places in a list of classes: those of one shape on a CPU, blocks of one shape each on a GPU.
 
-    shapes: Int[Tensor, " g"]
+    A block that is too long repeats its last place.
+    """
+
+    shapes: Int[Tensor, " g"] | slice
     places: Int[Tensor, "g m"]
-    own: Bool[Tensor, "g m"]  # false where a place is repeated
+    own: Bool[Tensor, "g m"] | None = None  # false where a place is repeated; None if none is
+
+    def which(self, rows: Float[Tensor, "g energies _"], number: Int[Tensor, "g m"]) -> Float[Tensor, "g m _"]:
+        """Return the row of some number for each place, of rows for each block."""
+        if len(rows) == 1:
+            return rows[0][number]
+        return rows[torch.arange(len(rows), device=rows.device).unsqueeze(1), number]
+
+    def add(self, parts: Float[Tensor, "g *_"], onto: Float[Tensor, "shapes *_"]) -> None:
+        """Add a part for each block to the sum of its shape."""
+        if isinstance(self.shapes, slice):
+            onto[self.shapes] += parts
+        else:
+            onto.index_add_(0, self.shapes, parts)
 
 
 @dataclass(frozen=True)
 class Pairs:
     """Likely pairs of patches and classes, in blocks of one shape each, for patches that one matrix lets be seen."""
 
-    shapes: Int[Tensor, " g"]
+    alike: Alike
     view: View
     rows: Int[Tensor, "g m"]  # the patches
     probabilities: Float[Tensor, "g m"]
@@ -72,12 +88,12 @@ class Pairs:
     @property
     def means(self) -> Float[Tensor, "g m size"]:
         """The posterior means of the patches."""
-        return self.filtered @ self.view.cross[self.shapes].mT
+        return self.filtered @ self.view.cross[self.alike.shapes].mT
 
     @property
     def variances(self) -> Float[Tensor, "g m size"]:
         """The posterior variances of the patches."""
-        return self.view.variances[self.shapes.unsqueeze(1), self.which]
+        return self.alike.which(self.view.variances[self.alike.shapes], self.which)
 
 
 @dataclass(frozen=True)
@@ -160,19 +176,23 @@ class ScaleMixture:
         patches, columns = probabilities.nonzero(as_tuple=True)
         labels, probabilities = labels[patches, columns], probabilities[patches, columns]
         for alike in self.by_shape(labels):
-            which, rows = labels[alike.places] % len(self.energies), patches[alike.places]
-            gains = view.gains[alike.shapes.unsqueeze(1), which]
+            which, rows, p = (
+                labels[alike.places] % len(self.energies),
+                patches[alike.places],
+                probabilities[alike.places],
+            )
+            gains = alike.which(view.gains[alike.shapes], which)
             filtered = (y[rows] @ view.vectors[alike.shapes]) * gains
-            p = probabilities[alike.places] * alike.own
-            yield Pairs(alike.shapes, view, rows, p, self.energies[which], which, gains, filtered)
+            p = p if alike.own is None else p * alike.own
+            yield Pairs(alike, view, rows, p, self.energies[which], which, gains, filtered)
 
     def by_shape(self, labels: Int[Tensor, " n"]) -> Iterator[Alike]:
         """Yield the places of classes by their shapes, on a GPU in blocks and as many of them as memory allows."""
         labels, order = labels.sort(stable=True)
         shapes, sizes = (labels // len(self.energies)).unique_consecutive(return_counts=True)
-        if labels.device.type == "cpu":
-            for shape, places in zip(shapes.split(1), order.split(sizes.tolist()), strict=True):
-                yield Alike(shape, places.unsqueeze(0), torch.ones_like(places, dtype=torch.bool).unsqueeze(0))
+        if not bound_by_launches(labels.device):
+            for j, places in zip(shapes.tolist(), order.split(sizes.tolist()), strict=True):
+                yield Alike(slice(j, j + 1), places.unsqueeze(0))
             return
         run, places, own = runs_in_blocks(sizes, BLOCK_ON_GPU)
         many = at_once(8 * BLOCK_ON_GPU * self.shapes.shape[1] * self.shapes.element_size(), labels.device)
@@ -207,9 +227,9 @@ class Moments:
         a = pairs.filtered * (p / e).sqrt()
         inner = a.mT @ a
         inner.diagonal(dim1=1, dim2=2).sub_((p * pairs.gains).sum(1))
-        cross = pairs.view.cross[pairs.shapes]
-        self.sums.index_add_(0, pairs.shapes, cross @ inner @ cross.mT)
-        self.counts.index_add_(0, pairs.shapes, p.sum((1, 2)))
+        cross = pairs.view.cross[pairs.alike.shapes]
+        pairs.alike.add(cross @ inner @ cross.mT, self.sums)
+        pairs.alike.add(p.sum((1, 2)), self.counts)
 
 
 def joint_shapes(
