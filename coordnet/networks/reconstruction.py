@@ -267,9 +267,9 @@ class Reconstruction(Gridded, nn.Module):
 
         Where points leave gaps within their hull, as tracks do, each refit leaves out a tenth of the points and a tenth
         of all boxes as wide as the gaps, or as long as ``blocks`` in the fit's units. The share then holds for places
-        as far from all points as those of a hidden box are, and is larger near points. A ``ValueError`` is raised if
-        the level is not between 0 and 1 or too high for the number of samples, if there are fewer than 50 samples, or
-        they are no masked lattice and no scattered points.
+        as far from all points as those of a hidden box are, and for places near points, by the errors at those left out
+        without their boxes. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
+        of samples, if there are fewer than 50 samples, or they are no masked lattice and no scattered points.
         """
         lower, upper = self._sure().interval(self, level, blocks)
         if points is None:

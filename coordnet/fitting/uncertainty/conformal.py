@@ -18,6 +18,9 @@ BEYOND_QUANTILE = 10  # least number of hidden samples beyond the quantile in a 
 # Squared errors fall as this power of the number of samples: the mean over six pictures of scikit-image with 10, 25 and
 # 50 % of their pixels known. Single pictures had powers from 0.5 to 1.3.
 POWER = 0.8
+# Quantiles of the distances of points that were hidden without their block. Up to the first one, intervals take the
+# quantile of these points' errors, beyond the second one that of all errors, and a mean of both in between.
+NEAR_POINTS = 0.8, 0.9
 ERROR_FLOOR = 0.03  # share of the mean error that is added to each error before the logarithm
 
 
@@ -45,6 +48,8 @@ class Calibration:
         samples elsewhere bring none nearer.
     alike : float
         The number of hidden samples whose errors count as one; see ``Folded``.
+    alone : (n,), optional
+        True where a sample was hidden without its block; None where no blocks are hidden.
     """
 
     errors: HiddenErrors
@@ -54,6 +59,7 @@ class Calibration:
     growth: float
     narrowing: float
     alike: float = 1.0
+    alone: Bool[np.ndarray, " n"] | None = None
 
     @classmethod
     def of(cls, table: SampleTable, folded: Folded, render: Float[Tensor, "*grid channels"]) -> "Calibration":
@@ -67,7 +73,7 @@ class Calibration:
             powers = max(_power(folded, _mean_square) + POWER, 0) / 2, max(_power(folded, _typical), 0)
         growth, narrowing = (fewer**power for power in powers)
         scale = LocalScale.learn(folded, signal)
-        return cls(folded.single, scale, folded.distance, sought, growth, narrowing, folded.alike)
+        return cls(folded.single, scale, folded.distance, sought, growth, narrowing, folded.alike, folded.alone)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
         """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
@@ -86,7 +92,23 @@ class Calibration:
         parts = np.array_split(np.argsort(logs, kind="stable"), groups)
         quantiles = [conformal_quantile(relative[part], level, alike) for part in parts]
         at = self.scale.of_nodes[:, channel]
-        return at * np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
+        found = np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
+        return at * (found if self.alone is None else self._near_points(found, self.alone & there, channel, level))
+
+    def _near_points(
+        self, quantiles: Float[np.ndarray, " nodes"], alone: Bool[np.ndarray, " n"], channel: int, level: float
+    ) -> Float[np.ndarray, " nodes"]:
+        """Return the quantiles of relative errors at nodes, near points that of the errors at points hidden ``alone``.
+
+        Relative errors in blocks are larger, as the scale does not follow errors all the way. Where too few points were
+        hidden alone for the level, the quantiles stay as they are.
+        """
+        relative = np.abs(self.errors.error[alone, channel]) / self.scale.of_errors[alone, channel]
+        if math.ceil((len(relative) + 1) * level) > len(relative):
+            return quantiles
+        ends = np.quantile(self.errors.distance[alone, channel], NEAR_POINTS)
+        share = np.interp(self.distances[:, channel], ends, (0.0, 1.0))
+        return share * quantiles + (1 - share) * conformal_quantile(relative, level)
 
     @cached_property
     def std(self) -> Float[np.ndarray, "nodes channels"]:

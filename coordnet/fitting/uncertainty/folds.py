@@ -65,6 +65,7 @@ class Folded:
     that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
     as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
     effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for the samples in a box as wide as these.
+    Where blocks are hidden, samples were ``alone`` if they were hidden without their block.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -74,6 +75,7 @@ class Folded:
     together: HiddenErrors  # the same samples, from one fit that saw neither fold; none for folds ``in_shape``
     in_shape: bool = False
     alike: float = 1.0
+    alone: Bool[np.ndarray, " n"] | None = None
 
 
 class SampleTable:
@@ -114,7 +116,8 @@ class SampleTable:
         distance, deviation = (np.mean(found[:FOLDS], axis=0) for found in (apart, expected))
         distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
         parts = _joined(errors[:FOLDS]), _joined(errors[:2]), errors[-1]
-        return Folded(distance, deviation, *parts, self.is_in_shape, self._alike(folds, parts[0]))
+        alike, alone = self._alike(folds, parts[0]), self._alone(folds)
+        return Folded(distance, deviation, *parts, self.is_in_shape, alike, alone)
 
     @cached_property
     def is_in_shape(self) -> bool:
@@ -133,11 +136,9 @@ class SampleTable:
         beside the random fifths, in turn. Of points a tenth of the blocks, hardly any next to another, and a tenth of
         all points are hidden, so that errors near to points and far from them are met.
         """
-        if self._cells is not None:
-            cells, block, sizes = np.unique(self._cells, axis=0, return_inverse=True, return_counts=True)
-            part = apart(cells, sizes, 2 * FOLDS)[block.ravel()]
-            drawn = np.random.default_rng(SEED).permutation(len(part)) % (2 * FOLDS)
-            return [((part == k) | (drawn == k))[:, None] & self.known for k in range(FOLDS)]
+        if self._in_blocks:
+            drawn = np.random.default_rng(SEED).permutation(len(self.known)) % (2 * FOLDS)
+            return [(part | (drawn == k))[:, None] & self.known for k, part in enumerate(self._in_blocks)]
         if self._hides_gaps:
             return self._in_shape()
         strips = self._strips or [np.zeros_like(self.known)]
@@ -163,6 +164,21 @@ class SampleTable:
             shown = self._distances(np.zeros_like(self.known))[within, 0]
             blocks = edges_of_gaps(geometry, np.concatenate(hidden), shown)
         return None if blocks is None else cells_of(geometry, blocks)
+
+    @cached_property
+    def _in_blocks(self) -> list[Bool[np.ndarray, " n"]]:
+        """The points that each fold hides with their blocks; empty if no blocks are hidden."""
+        if self._cells is None:
+            return []
+        cells, block, sizes = np.unique(self._cells, axis=0, return_inverse=True, return_counts=True)
+        part = apart(cells, sizes, 2 * FOLDS)[block.ravel()]
+        return [part == k for k in range(FOLDS)]
+
+    def _alone(self, folds: list[Bool[np.ndarray, "n channels"]]) -> Bool[np.ndarray, " hidden"] | None:
+        """Return whether each hidden point was hidden without its block; None if no blocks are hidden."""
+        if not self._in_blocks:
+            return None
+        return np.concatenate([~part[fold.any(1)] for fold, part in zip(folds, self._in_blocks, strict=True)])
 
     def _alike(self, folds: list[Bool[np.ndarray, "n channels"]], errors: HiddenErrors) -> float:
         """Return the number of hidden samples whose errors count as one: those of a block, or of a gap's width."""
