@@ -1,10 +1,12 @@
 """The nugget of samples on a lattice with gaps: the deviation of white noise that their smallest differences show."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.ndimage import uniform_filter
 from scipy.optimize import nnls
 from scipy.spatial import KDTree
 
@@ -27,6 +29,11 @@ SHOWS = 0.2
 # 40 fields and 96 crops of gray photographs: without noise five rough signals, two fields and two crops are above; with
 # noise of 0.05 in [0, 1] 107 of 195 draws of the signals.
 PREVAILS = 0.5
+# Excess of the mean squared second differences along one axis over those along another, in the flatter half of a
+# lattice, from which on they are texture's, which has a direction. On lattices of noise alone 99 % have less than 9
+# over the root of the number of samples, and all of 29 synthetic fields in which noise prevails less than 0.32; nine
+# gray crops that have more lose 0.6 dB by smoothing in the mean.
+DIRECTED, BY_CHANCE = 0.4, 9.0
 
 Points = Float[np.ndarray, "_ axes"]
 
@@ -41,7 +48,7 @@ def nugget(samples: Samples) -> float:
 
     On a lattice that skips nodes all nearest neighbors have the same distances, so that some of more are drawn. Fine
     texture is like noise there; it is in all channels of a picture, so that only what differs between channels counts,
-    and nothing does unless it prevails (``PREVAILS``).
+    and nothing does unless it prevails (``PREVAILS``) and varies along all axes alike (``is_directed``).
 
     Notes
     -----
@@ -77,7 +84,7 @@ def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*l
 def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     shape, channels = values.shape[:-1], values.shape[-1]
     points, y = np.indices(shape).reshape(len(shape), -1).T.astype(float), values.reshape(-1, channels)
-    if len(y) < FEWEST_KNOWN:
+    if len(y) < FEWEST_KNOWN or is_directed(values):
         return 0.0
     generator, count = np.random.default_rng(0), 2 * (points.shape[1] + 1)
     chosen = generator.permutation(len(y))[:MOST_SAMPLES]
@@ -89,6 +96,27 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     apart = errors.var(1, ddof=1) if channels > 1 else np.square(errors)[:, 0]
     found = _at_distance_zero(points[chosen[: len(chosen) // draws]], apart, farther)
     return found if found >= PREVAILS * np.square(errors).mean() else 0.0
+
+
+def is_directed(values: Float[np.ndarray, "*lattice channels"]) -> bool:
+    """Return whether values vary more along one axis of a lattice than along another, as white noise does not.
+
+    The flatter half of the lattice is looked at, where edges have no part. Of several channels only what differs
+    between them counts.
+    """
+    if values.shape[-1] > 1:
+        values = values - values.mean(-1, keepdims=True)
+    axes = [axis for axis, n in enumerate(values.shape[:-1]) if n > 2]
+    along = np.stack([np.square(np.diff(_inner(values, axes, axis), 2, axis)).mean(-1) for axis in axes])
+    windows = uniform_filter(along.sum(0), round(WINDOW_SAMPLES ** (1 / len(axes))))
+    means = along[:, windows <= np.median(windows)].mean(1)
+    excess = max(DIRECTED, BY_CHANCE / math.sqrt(values[..., 0].size))
+    return float(means.max()) > (1 + excess) * float(means.min())
+
+
+def _inner(values: Float[np.ndarray, "*lattice channels"], axes: Sequence[int], kept: int) -> np.ndarray:
+    """Return values without the ends of all axes but one."""
+    return values[tuple(slice(1, -1) if a in axes and a != kept else slice(None) for a in range(values.ndim))]
 
 
 def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, np.ndarray]:

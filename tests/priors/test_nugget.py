@@ -8,7 +8,7 @@ import torch
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
-from coordnet.plans.nugget import nugget
+from coordnet.plans.nugget import is_directed, nugget
 from coordnet.priors.stack.stacked_weights import at_all_nodes
 from coordnet.priors.stack.trial import Trial
 
@@ -43,6 +43,24 @@ def test_texture_of_all_channels_of_a_lattice_is_no_noise():
     assert nugget(noise[0]) > 0.1 and nugget(texture) == 0
     own = cn.Samples(noise[0].geometry, texture.values + 0.4 * torch.randn_like(texture.values))
     assert nugget(own) == pytest.approx(0.4, rel=0.2)
+
+
+def test_texture_that_has_a_direction_is_no_noise():
+    """Differences of noise along one axis are as hard to predict as noise, and alternate along that axis alone."""
+    lattice = cn.sample(torch.zeros(96, 96, 1, dtype=torch.float64), "every:2").geometry
+    noise = torch.randn(49, 48, 1, generator=torch.Generator().manual_seed(0)).double()
+    assert nugget(cn.Samples(lattice, noise[:48])) == pytest.approx(1, rel=0.2)
+    texture = noise.diff(dim=0)
+    assert nugget(cn.Samples(lattice, texture)) == nugget(cn.Samples(lattice, texture.transpose(0, 1))) == 0
+
+
+@pytest.mark.parametrize("shape", [(20, 24, 1), (40, 60, 1), (40, 60, 3), (16, 15, 17, 1), (500, 1), (1, 500, 1)])
+def test_white_noise_has_no_direction(shape):
+    """Fewer than one in twenty draws is taken for texture, and all random walks along one axis are."""
+    draws = np.random.default_rng(0).standard_normal((200, *shape))
+    assert np.mean([is_directed(noise) for noise in draws]) < 0.05
+    if min(shape[:-1]) > 2 and len(shape) > 2:
+        assert all(is_directed(np.cumsum(noise, 0)) for noise in draws)
 
 
 def test_a_noisy_lattice_is_fitted_as_one_with_gaps():
