@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from coordnet.cli.declaring import PRIOR_NAMES
 from coordnet.cli.numbers import number, parse_bytes
 from coordnet.linalg import waiting
 
@@ -36,11 +37,6 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
-PRIOR_TEXTS = (
-    "local, adaptive[:rounds=8], evolving (frames in time), plates[:order=4,cutoff=1], "
-    "smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1], spline[:degree=3], total-variation (constant parts with "
-    "steps), or exemplar[:patch=7] (texture copied into large holes of a picture, where the others leave fog)."
-)
 Denoiser = Annotated[
     str | None,
     Option(
@@ -49,7 +45,7 @@ Denoiser = Annotated[
         "PACKAGE:CLASS,weights=PATH for a torch.nn.Module of (x, sigma), such as deepinv.models:DRUNet.",
     ),
 ]
-Prior = Annotated[str, Option(help=f"auto, {PRIOR_TEXTS}")]
+Prior = Annotated[str, Option(help=f"auto, {PRIOR_NAMES}.")]
 Uncertainty = Annotated[
     bool,
     Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
@@ -188,7 +184,7 @@ class Fitting:
             "fourier with a local or an adaptive prior, else gaussian, if not given."
         ),
     ] = None
-    prior: Annotated[str, Option(help=f"auto, none, {PRIOR_TEXTS}")] = "auto"
+    prior: Annotated[str, Option(help=f"auto, none, {PRIOR_NAMES}.")] = "auto"
     denoiser: Denoiser = None
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
     encoding: Annotated[

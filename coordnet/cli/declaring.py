@@ -88,6 +88,7 @@ EXAMPLES = {
         "coordnet analyze results/reconstruct/photo-1/model.safetensors",
     ),
 }
+PRIOR_NAMES = "{priors}"  # stands in a help for the registered priors, whose import takes seconds
 # Options and fields that do not change results, and so are in no record's settings.
 UNRECORDED = {"signals", "workers", "dask", "out", "report", "force", "json", "quiet"}
 UNRECORDED |= {"settings", "inputs", "is_one_of_many"}
@@ -108,7 +109,8 @@ class Helped(TyperCommand):
             if record is not None:
                 argument = parameter.param_type_name == "argument"
                 option = max(parameter.opts, key=len).lstrip("-")
-                sections["Arguments" if argument else GROUP_OF.get(option, INPUT)].append(record)
+                shown = record[0], _with_priors(record[1])
+                sections["Arguments" if argument else GROUP_OF.get(option, INPUT)].append(shown)
         for title in ("Arguments", INPUT, *GROUPS):
             if sections[title]:
                 with formatter.section(title):
@@ -122,6 +124,15 @@ class Helped(TyperCommand):
             group = "bench " if ctx.parent is not None and ctx.parent.info_name == "bench" else ""
             for line in EXAMPLES.get(f"{group}{self.name}", experiment):
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def _with_priors(text: str) -> str:
+    """Return the help of an option with the registered priors in the place of ``PRIOR_NAMES``."""
+    if PRIOR_NAMES not in text:
+        return text
+    from coordnet.priors.registry import PRIORS
+
+    return text.replace(PRIOR_NAMES, ", ".join(f"{name}{kind.usage}" for name, kind in PRIORS.items()))
 
 
 def settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class Prior(ABC):
     ----------
     name : str
         The name on the command line, in reports and in comparisons.
+    usage : str
+        What the help of ``--prior`` says after the name: parameters as in ``[:rounds=8]``, and a note in parentheses.
     learns : bool
         Whether the samples change it.
     on_cpu : bool
@@ -59,6 +61,7 @@ class Prior(ABC):
     """
 
     name: ClassVar[str]
+    usage: ClassVar[str] = ""
     learns: ClassVar[bool] = False
     on_cpu: ClassVar[bool] = False
     follows_scales: ClassVar[bool] = False

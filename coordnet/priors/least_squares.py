@@ -32,6 +32,7 @@ class LeastSquares(Prior):
     """
 
     name: ClassVar[str] = "least-squares"
+    usage: ClassVar[str] = "[:ridge=0.01]"
     follows_scales: ClassVar[bool] = True
     ridge: float = 0.0
     rcond: float | None = None

@@ -51,6 +51,7 @@ class Smoothness(Prior):
     """
 
     name: ClassVar[str] = "smooth"
+    usage: ClassVar[str] = "[:power=1.5,strength=0.01,anisotropy=0.3x1x1]"
     power: float = 1.5
     strength: float = 0.01
     anisotropy: float | tuple[float, ...] = 1.0

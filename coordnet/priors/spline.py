@@ -36,6 +36,7 @@ class Spline(Prior):
     """
 
     name: ClassVar[str] = "spline"
+    usage: ClassVar[str] = "[:degree=3]"
     learns: ClassVar[bool] = True
     degree: int = 3
 

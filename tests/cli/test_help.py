@@ -7,6 +7,8 @@ from typer.main import get_command
 
 from coordnet.cli.app import app
 from coordnet.cli.declaring import GROUP_OF
+from coordnet.cli.specs import parse_prior
+from coordnet.priors.registry import PRIORS
 
 
 def commands(group, path=()):
@@ -38,6 +40,15 @@ def test_its_options_are_in_groups(command, run):
     assert titles[-4:] == ["Prior and model:", "Output:", "Running:", "Examples:"]
     assert titles[0] == "Arguments:"
     assert text.index("  -o, --out") < text.index("  --workers <") < text.index("  -h, --help")
+
+
+@pytest.mark.parametrize("command", ["reconstruct", "inpaint", "demosaic", "grid", "fill", "fit"])
+def test_it_lists_every_prior_with_parameters_that_it_has(command, run):
+    listed = "".join(run(command, "--help")[1].split("--prior ")[1].split("  --")[0].split())
+    for name, kind in PRIORS.items():
+        assert f"{name}{kind.usage}".replace(" ", "") in listed
+        parameters = kind.usage.partition("[")[2].partition("]")[0]
+        assert parse_prior(name + parameters).name == name
 
 
 def test_every_name_in_a_group_is_an_option():

@@ -29,6 +29,7 @@ class Flat(Prior):
     """Unknown samples are the mean of the known ones plus a step; noise moves samples toward the mean."""
 
     name: ClassVar[str] = "flat"
+    usage: ClassVar[str] = "[:step=0.25]"
     learns: ClassVar[bool] = True
     step: float = 0.25
     noise: float = 0.0
@@ -129,6 +130,12 @@ def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     folder = next(path.parent for path in (tmp_path / "made").rglob("record.json"))
     np.testing.assert_allclose(np.load(folder / "restored.npy").squeeze(), filled(0.75).squeeze(), atol=1e-6)
     assert json.loads((folder / "record.json").read_text())["prior"] == "flat"
+
+
+def test_the_help_of_the_command_lists_it(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["coordnet", "inpaint", "--help"])
+    assert main() == 0
+    assert "flat[:step=0.25]" in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_refused_with_all_names():

@@ -75,6 +75,7 @@ class Adaptive(Prior):
     """
 
     name: ClassVar[str] = "adaptive"
+    usage: ClassVar[str] = "[:rounds=8]"
     learns: ClassVar[bool] = True
     starts: tuple[Smoothness, ...] = ()  # the power laws to choose from; those of ``STARTS`` if empty
     rounds: int = 8  # the largest number of rounds

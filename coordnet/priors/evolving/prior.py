@@ -50,6 +50,7 @@ class Evolving(EvolvingParameters, Prior):
     """
 
     name: ClassVar[str] = "evolving"
+    usage: ClassVar[str] = " (frames in time)"
     learns: ClassVar[bool] = True
     on_cpu: ClassVar[bool] = True
 

@@ -50,6 +50,7 @@ class Exemplar(Prior):
     """
 
     name: ClassVar[str] = "exemplar"
+    usage: ClassVar[str] = "[:patch=7] (texture copied into large holes of a picture, where the others leave fog)"
     learns: ClassVar[bool] = True
     patch: int = 7
     seed: int = 0

@@ -67,6 +67,7 @@ class ThinPlate(PlateParameters, Prior):
     """
 
     name: ClassVar[str] = "plates"
+    usage: ClassVar[str] = "[:order=4,cutoff=1]"
     learns: ClassVar[bool] = True
     on_cpu: ClassVar[bool] = True  # SciPy solves for it there, wherever the samples are
 

@@ -49,6 +49,7 @@ class TotalVariation(Prior):
     """
 
     name: ClassVar[str] = "total-variation"
+    usage: ClassVar[str] = " (constant parts with steps)"
     learns: ClassVar[bool] = True
     on_cpu: ClassVar[bool] = True
     strength: float | None = None
