@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from coordnet.networks.heads import labelled
 from coordnet.plans.plan import Plan
 from coordnet.sampling.samples import Geometry
 
+Cleaning = Literal["plan", "patches", "windows", "network"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
@@ -56,6 +57,9 @@ class Prior(ABC):
         Whether its plan works on the CPU, wherever the samples are.
     follows_scales : bool
         Whether gradients flow to learnable scales of the encoding.
+    cleans_by : str
+        How it removes noise from all values of a signal: by the ``plan`` for that noise (see ``with_noise``), or by
+        ``patches``, ``windows`` or a ``network``, without a plan; see ``restore.cleaners``.
     noise : float
         The standard deviation of the noise on samples; with 0, known samples of a picture are not changed.
     """
@@ -65,6 +69,7 @@ class Prior(ABC):
     learns: ClassVar[bool] = False
     on_cpu: ClassVar[bool] = False
     follows_scales: ClassVar[bool] = False
+    cleans_by: ClassVar[Cleaning] = "plan"
     noise = 0.0
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The filters that remove noise from a signal, one for each kind of prior, and the error to expect of them."""
+"""The filters that remove noise from a signal, of which each prior names one, and the error to expect of them."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.transforms import cosines, inverse_cosines
 from coordnet.plans.hold_out import middle
-from coordnet.priors.base import Prior
+from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import Cleaned as ByPatches
@@ -119,8 +119,7 @@ def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     units = units_of(signal.unsqueeze(0))[0]
     if noise.level <= torch.finfo(signal.dtype).eps * float(units):
         return signal, None, {}, prior.start.name
-    work = CLEANERS.get(prior.name, _by_plan)
-    estimate, error, learned = work(prior, signal / units, noise.in_units(float(units)))
+    estimate, error, learned = CLEANERS[prior.cleans_by](prior, signal / units, noise.in_units(float(units)))
     if "patch_deviation" in learned:
         learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
     used = prior if DENOISER_WEIGHT in learned else prior.start
@@ -264,11 +263,12 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     The denoiser and its weight take the estimated noise, even where another one was given: the weight fails otherwise.
     """
     denoiser, pilot = cast(Denoiser, prior), cast(Prior, cast(Denoiser, prior).pilot)
-    estimate, error, learned = CLEANERS[pilot.name](pilot, signal, noise)
+    clean = CLEANERS[pilot.cleans_by]
+    estimate, error, learned = clean(pilot, signal, noise)
     level = noise_level(signal)
 
     def without(noisier: Signal, sigma: float) -> Signal:
-        return CLEANERS[pilot.name](pilot, noisier, Noise(sigma, given=True))[0]
+        return clean(pilot, noisier, Noise(sigma, given=True))[0]
 
     found, seed = Weighed(0.0, 1.0), TRIAL_SEED + (noise.seed or 0)
     if level > 0:
@@ -282,4 +282,9 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
 
 
 Cleaner = Callable[[Prior, Signal, Noise], Estimated]
-CLEANERS: dict[str, Cleaner] = {"local": _by_patches, "adaptive": _by_windows, "denoiser": _by_denoiser}
+CLEANERS: dict[Cleaning, Cleaner] = {
+    "plan": _by_plan,
+    "patches": _by_patches,
+    "windows": _by_windows,
+    "network": _by_denoiser,
+}

@@ -18,7 +18,7 @@ from coordnet.priors.base import REQUIRED, Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.registry import PRIORS
-from coordnet.restore.cleaners import CLEANERS, TRIED, Noise, Signal, cleaned, noisier
+from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Tiles
@@ -111,7 +111,7 @@ def asked_prior(prior: Prior | str) -> Prior:
     """Return the prior that was asked for; a ``ValueError`` is raised if it takes no noise."""
     if isinstance(prior, str):
         prior = PRIORS[_checks.choice("prior", prior, ("auto", *PRIORS))]()
-    if as_prior(prior, REQUIRED).name not in CLEANERS:
+    if as_prior(prior, REQUIRED).cleans_by == "plan":
         return prior.with_noise(0.0)
     if isinstance(prior, Adaptive) and prior != Adaptive():
         raise _checks.wrong("prior", "cn.Adaptive() as it is: its windows have no parameters", repr(prior))

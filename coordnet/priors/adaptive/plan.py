@@ -36,7 +36,7 @@ from coordnet.priors.adaptive.spectrum import (
     power_law,
     start_penalty,
 )
-from coordnet.priors.base import Learned, Prior, Setting
+from coordnet.priors.base import Cleaning, Learned, Prior, Setting
 from coordnet.priors.smoothness import Smoothness, modes_of
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
@@ -76,6 +76,7 @@ class Adaptive(Prior):
 
     name: ClassVar[str] = "adaptive"
     usage: ClassVar[str] = "[:rounds=8]"
+    cleans_by: ClassVar[Cleaning] = "windows"
     learns: ClassVar[bool] = True
     starts: tuple[Smoothness, ...] = ()  # the power laws to choose from; those of ``STARTS`` if empty
     rounds: int = 8  # the largest number of rounds

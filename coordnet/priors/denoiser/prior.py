@@ -8,7 +8,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Cleaning, Prior, Setting
 from coordnet.priors.denoiser.areas import DenoisedAreaPlan
 from coordnet.priors.denoiser.measured_pictures import DenoisedMeasurementPlan
 from coordnet.priors.denoiser.mosaics import DenoisedMosaicPlan
@@ -63,6 +63,7 @@ class Denoiser(DenoiserParameters, Prior):
     """
 
     name: ClassVar[str] = "denoiser"
+    cleans_by: ClassVar[Cleaning] = "network"
     learns: ClassVar[bool] = True
     pilot: Prior | None = None
 

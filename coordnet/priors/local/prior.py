@@ -8,7 +8,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Cleaning, Prior, Setting
 from coordnet.priors.local.areas import LocalAreaPlan
 from coordnet.priors.local.lattices import LocalLatticePlan
 from coordnet.priors.local.masks import LocalPlan
@@ -59,6 +59,7 @@ class Local(LocalParameters, Prior):
     """
 
     name: ClassVar[str] = "local"
+    cleans_by: ClassVar[Cleaning] = "patches"
     learns: ClassVar[bool] = True
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
