@@ -42,11 +42,18 @@ SMALLER = {  # sizes and numbers of the notebooks by those with which the test r
         "(0.02, (1e-4, 1e-3, 1e-2, 1e-1))": "*()",
     },
     "8_points": {"(2000, 2)": "(100, 2)", "(12, 35, 1)": "(12, 10, 1)", "(250, 2)": "(60, 2)"},
-    "10_noise": {"[60:188, 160:288]": "[60:124, 160:224]", "[116:212, 196:292]": "[116:164, 196:244]"},
+    "10_noise": {
+        "[60:188, 160:288]": "[60:124, 160:224]",  # its noise has a spectrum from 64 pixels on
+        "[116:212, 196:292]": "[116:156, 196:236]",
+        "(128, 96), (244": "(128, 40), (244",
+        "[20:148, :160]": "[20:60, :64]",
+        "(-1, 1, 96": "(-1, 1, 40",
+    },
     "11_denoiser": {
         "[84:132, 270:342]": "[84:100, 270:286]",
         "features=32, blocks=3": "features=4, blocks=1",
         '    "a blur": cn.Denoiser(blur, channels=1),\n': "",
+        '    "a wrong range": cn.Denoiser(network, channels=1, range=(0, 255)),\n': "",
     },
 }
 COARSE = f"""

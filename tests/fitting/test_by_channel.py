@@ -14,7 +14,7 @@ PLACES = RNG.random((60, 2))
 QUERY = torch.from_numpy(RNG.random((40, 2)))
 SMOOTH = np.sin(5 * PLACES[:, 0]) * np.cos(4 * PLACES[:, 1])
 ROUGH = RNG.normal(size=60)
-GRID = np.stack(np.meshgrid(np.arange(14) / 14, np.arange(14) / 14, indexing="ij"), -1).reshape(-1, 2)
+GRID = np.stack(np.meshgrid(np.arange(10) / 10, np.arange(10) / 10, indexing="ij"), -1).reshape(-1, 2)
 
 
 PLATE = cn.ThinPlate(2, 3.0)
@@ -77,7 +77,7 @@ def test_a_column_with_gaps_and_a_drift_is_as_on_the_points_that_know_it():
 def test_channels_of_a_lattice_in_other_units_are_what_each_is_alone(pattern):
     smooth = np.sin(5 * GRID[:, 0]) * np.cos(4 * GRID[:, 1])
     rough = 1e4 * np.sign(np.sin(9 * GRID[:, 0] + 5 * GRID[:, 1]))
-    signal = torch.from_numpy(np.stack([smooth, rough], -1).reshape(14, 14, 2))
+    signal = torch.from_numpy(np.stack([smooth, rough], -1).reshape(10, 10, 2))
 
     def made(part):
         samples = cn.sample(part, pattern, dimensions=2, generator=torch.Generator().manual_seed(0))

@@ -144,7 +144,7 @@ def test_what_is_no_sphere_is_refused_in_a_line(options, text):
 
 def test_deviations_on_a_sphere_are_those_of_its_errors_at_the_poles_too():
     rng = np.random.default_rng(4)
-    places, query = drawn(300, 2), drawn(2000, 3)
+    places, query = drawn(200, 2), drawn(2000, 3)
     values, truth = (harmonics(x) + 0.1 * rng.normal(size=len(x)) for x in (places, query))
     fit = fitted(places, values, cn.ThinPlate(order=3, cutoff=0.7))
     error, std = at(fit, query) - truth, fit.std(torch.from_numpy(query))[:, 0].numpy()

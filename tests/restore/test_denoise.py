@@ -96,7 +96,7 @@ def test_a_given_sigma_is_used_where_the_finest_details_hide_the_noise_and_value
 @pytest.mark.parametrize("sigma", [0.02, 0.1])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_noise_is_estimated(sigma, channels):
-    y = noisy(synthetic_photograph(160, 160, channels), sigma)
+    y = noisy(synthetic_photograph(112, 112, channels), sigma)
     assert noise_level(y) == pytest.approx(sigma, rel=0.1)
     assert cn.denoise(y, prior="adaptive").report["sigma"] == noise_level(y)
 
@@ -187,13 +187,12 @@ def test_it_refuses_what_is_not_finite_or_would_not_be(bad):
         cn.denoise(torch.zeros(4, 4, 1), -1.0)
 
 
-@pytest.mark.slow
-def test_kodak_beats_what_the_design_measured(data):
+def test_a_photograph_gains_more_than_by_wavelets_and_total_variation(data):
     image = cn.load(data / "kodak" / "kodim10.png")
     h, w = image.shape[:2]
-    truth = image[h // 2 - 240 : h // 2 + 240, w // 2 - 240 : w // 2 + 240]
+    truth = image[h // 2 - 100 : h // 2 + 100, w // 2 - 100 : w // 2 + 100]
     made = cn.denoise(noisy(truth, 0.1), prior="adaptive").signal
-    assert cn.psnr(made, truth) > 32.0  # wavelets 29.5, total variation 30.2
+    assert cn.psnr(made, truth) > 34.0  # wavelets 32.1, total variation 32.7
 
 
 @pytest.mark.parametrize("sigma", [1e-30, 1e-9, 1e-5])

@@ -10,7 +10,7 @@ from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
 
-def noisy(model, generator, channels=3, size=(112, 104)):
+def noisy(model, generator, channels=3, size=(80, 72)):
     truth = synthetic_photograph(*size, channels).double()
     return truth, truth + model.variance(truth).sqrt() * model.process(size, channels, generator)
 
@@ -31,12 +31,12 @@ def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
 @pytest.mark.parametrize(("axes", "channels"), [(2, 2), (2, 4), (3, 3)])
 def test_channels_that_are_treated_one_by_one_have_their_own_spectra(axes, channels, generator):
     """Clips, and pictures without three colors; the noise of the first channel is coarse, that of the others white."""
-    rows, columns = torch.meshgrid(torch.linspace(0, 6, 40), torch.linspace(0, 5, 36), indexing="ij")
+    rows, columns = torch.meshgrid(torch.linspace(0, 6, 32), torch.linspace(0, 5, 28), indexing="ij")
     truth = (0.5 + 0.4 * torch.sin(rows) * torch.cos(columns)).double()[..., None].expand(-1, -1, channels)
-    truth = truth if axes == 2 else truth.expand(8, -1, -1, -1)
+    truth = truth if axes == 2 else truth.expand(4, -1, -1, -1)
     spectrum = torch.eye(channels, dtype=torch.float64)[:, :, None, None] * torch.ones(32, 32, dtype=torch.float64)
     spectrum[0, 0] = 4 * gaussian_spectrum(1.0)[0, 0] / gaussian_spectrum(1.0).mean()
-    model = cn.NoiseModel(spectrum if axes == 2 else spectrum.unsqueeze(2).expand(-1, -1, 8, -1, -1), floor=0.005)
+    model = cn.NoiseModel(spectrum if axes == 2 else spectrum.unsqueeze(2).expand(-1, -1, 4, -1, -1), floor=0.005)
     y = truth + model.floor**0.5 * model.process(tuple(truth.shape[:-1]), channels, generator)
     options = {"prior": cn.Local((4,) * axes), "dimensions": axes, "alpha": False}
     made, white = (cn.denoise(y, noise=m, **options).signal for m in (model, cn.NoiseModel(floor=model.floor)))
@@ -93,9 +93,9 @@ def test_what_does_not_go_together_is_refused(options, word):
 
 
 def test_lost_pixels_are_filled(generator):
-    truth = 0.2 + 0.6 * synthetic_photograph(64, 60)
-    lost = torch.rand(64, 60, 1, generator=generator) < 0.05
-    salt = (torch.rand(64, 60, 1, generator=generator) < 0.5).to(truth)
+    truth = 0.2 + 0.6 * synthetic_photograph(48, 44)
+    lost = torch.rand(48, 44, 1, generator=generator) < 0.05
+    salt = (torch.rand(48, 44, 1, generator=generator) < 0.5).to(truth)
     made = cn.denoise(torch.where(lost, salt, truth))
     assert made.report["noise"]["lost"] == pytest.approx(float(lost.double().mean()), rel=0.02)
     assert cn.psnr(made.signal, truth) > 34

@@ -14,7 +14,7 @@ from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, 
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
-SIDE = 40
+SIDE = 28
 TRUTH = synthetic_photograph(SIDE, SIDE)
 BLUR = cn.operators.Blur(torch.full((5, 5), 1 / 25), (SIDE, SIDE))
 KNOWN = torch.rand(SIDE, SIDE, generator=torch.Generator().manual_seed(0)) < 0.4
@@ -82,12 +82,12 @@ def test_a_few_large_errors_do_not_hide_what_suits_the_others():
     assert sure_share(error[kept], error[kept], 1) == 0
 
 
-SMALL = synthetic_photograph(24, 24)
+SMALL = synthetic_photograph(20, 20)
 GIVEN = {
     "inpaint": (TRUTH, KNOWN),
     "denoise": (SMALL + 0.1 * torch.randn(SMALL.shape, generator=torch.Generator().manual_seed(1)),),
     "demosaic": (0.9 * SMALL[..., 0],),
-    "upscale": (synthetic_photograph(32, 32),),
+    "upscale": (synthetic_photograph(24, 24),),
 }
 
 
@@ -178,9 +178,9 @@ def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
 
 
 def test_it_is_weighed_beside_all_that_suit_samples_with_noise(generator):
-    noisy = synthetic_photograph(32, 32)
+    noisy = synthetic_photograph(24, 24)
     noisy = noisy + 0.1 * torch.randn(noisy.shape, generator=generator)
-    samples = cn.sample(noisy, torch.rand(32, 32, generator=generator) < 0.4)
+    samples = cn.sample(noisy, torch.rand(24, 24, generator=generator) < 0.4)
     others, prior = choose_prior(samples), weighed(cn.Denoiser(identity), samples)
     assert prior == replace(others, priors=(*others.priors, cn.Denoiser(identity)))
     assert prior.nugget > 0.05 and cn.Local(noise=float(f"{prior.nugget:.3g}")) in prior.priors
@@ -223,7 +223,7 @@ def test_what_it_does_not_suit_is_refused():
 
 
 def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimated(generator):
-    truth = synthetic_photograph(48, 48)
+    truth = synthetic_photograph(32, 32)
 
     def clean(x, sigma):
         targets = [t.movedim(-1, 0) for t in symmetric(truth)]
