@@ -12,12 +12,12 @@ from coordnet.plans.nugget import nugget
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
-from coordnet.priors.local.mosaics import is_mosaic
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.snapped import Snapped
 from coordnet.priors.stack import Stack
+from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.nearest_nodes import NearestNodes
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -44,7 +44,7 @@ def suited(setting: Setting) -> Prior | None:
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
     found = [prior for prior in found if not isinstance(prior, Smoothness)] or found
     geometry = setting.geometry
-    if geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0):
+    if is_mosaic(geometry.weights):
         found = [prior for prior in found if isinstance(prior, Local)] or found
     if geometry.is_laid:
         weighs = ThinPlate() in found and len(geometry.nodes) in SNAPPED

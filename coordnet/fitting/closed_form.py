@@ -24,6 +24,7 @@ from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.samples import Geometry, Samples
 
+LEAST_SQUARES = LeastSquares()
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
 LEAST_NORM = "`prior`: with None, what the samples leave open is of least norm; 'auto' or cn.Adaptive() estimates it"
 
@@ -89,12 +90,12 @@ def plan(
     if prior == "auto":
         prior = suited(Setting(geometry, device=device, fourier=not encoding.axis_encoders))
     if prior is None:
-        prior = LeastSquares() if is_whole and encoding.axis_encoders else NO_PENALTY
+        prior = LEAST_SQUARES if is_whole and encoding.axis_encoders else NO_PENALTY
     if follows_scales(encoding) and not as_prior(prior).follows_scales:
         expected = f"{HELD}: gradients flow to scales through least squares on a whole lattice alone"
         raise _checks.wrong("encoding", expected, f"learnable scales and prior={prior!r}")
     options: Any = {"solver": solver, "center": center, "progress": progress, "dtype": dtype, "device": device}
-    options["assumed"] = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
+    options["assumed"] = "none" if prior in (LEAST_SQUARES, NO_PENALTY) else repr(prior)
     return as_prior(prior).plan(encoding, geometry, **options)
 
 

@@ -38,11 +38,6 @@ class DaskArray(Protocol):
         ...
 
 
-def is_divided(signal: Any) -> bool:
-    """Return whether a signal is a Dask array, which is divided into blocks."""
-    return hasattr(signal, "dask")
-
-
 @dataclass(frozen=True)
 class Blocks:
     """The overlapping blocks of a signal (*grid, channels) that is a Dask array.

@@ -16,7 +16,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
-from coordnet.restore.blocks import DaskArray, is_divided
+from coordnet.restore.blocks import DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
 from coordnet.restore.denoise_blocks import denoise_blocks
 from coordnet.restore.denoise_choice import asked_prior, check_values, described, expected_psnr, settled
@@ -24,7 +24,7 @@ from coordnet.restore.impulses import lost_pixels
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
-from coordnet.sampling.arrays import Array, ArrayKind, as_signal
+from coordnet.sampling.arrays import Array, ArrayKind, as_signal, is_divided
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.jpeg import JpegIntervals

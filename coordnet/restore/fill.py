@@ -17,9 +17,10 @@ from coordnet.fitting.fit import fit
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
-from coordnet.restore.blocks import Blocks, bytes_to_fit, is_divided
+from coordnet.restore.blocks import Blocks, bytes_to_fit
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import fit_large
+from coordnet.sampling.arrays import is_divided
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples

@@ -9,11 +9,12 @@ import torch
 
 from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
-from coordnet.restore.blocks import Block, Blocks, is_divided
+from coordnet.restore.blocks import Block, Blocks
 from coordnet.restore.denoise import denoise
 from coordnet.restore.denoise_blocks import BlockCleaner, learn
 from coordnet.restore.fill import Gaps, check_divisible, fill, has_gaps, has_values, taught
 from coordnet.restore.labeled import Labeled
+from coordnet.sampling.arrays import is_divided
 
 
 def smooth(

@@ -22,11 +22,11 @@ from coordnet.priors.base import Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.areas import MAX_DIVISION
-from coordnet.restore.blocks import Block, Blocks, DaskArray, is_divided
+from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.denoise import denoise
 from coordnet.restore.restored import Restored, has_opacity
 from coordnet.restore.upscale_choice import NOISE_SIDE, PIXEL_KINDS, Pictures, PixelKind, center, choose, fitted
-from coordnet.sampling.arrays import Array, as_signal, count_axes
+from coordnet.sampling.arrays import Array, as_signal, count_axes, is_divided
 from coordnet.sampling.grids import AreaLattice
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.noise_model import NoiseModel

@@ -62,6 +62,11 @@ def count_axes(shape: tuple[int, ...], dimensions: int | None = None, name: str 
     return dimensions
 
 
+def is_divided(signal: Any) -> bool:
+    """Return whether a signal is a Dask array, which is divided into blocks."""
+    return hasattr(signal, "dask")
+
+
 def scaled(array: Tensor) -> Tensor:
     """Return numbers of 1, 8 and 16 bits without a sign as float32 in [0, 1], and others as they are."""
     peak = PEAKS.get(array.dtype)

@@ -13,6 +13,8 @@ from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import MAX_AXES, Geometry, Interpolate, Samples, check_weights, known_entries
 
+LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
+
 
 @dataclass(frozen=True)
 class Lattice(Geometry):
@@ -116,6 +118,24 @@ def check_has_gaps(weights: Float[Tensor, "*lattice _"]) -> None:
     """Refuse weights of a lattice of which nothing is unknown with a ``ValueError``."""
     if bool((weights > 0).all()):
         raise _checks.wrong("samples", "a masked lattice of which some are unknown", "none")
+
+
+def is_mosaic(weights: Float[Tensor, "*lattice channels"] | None) -> bool:
+    """Whether weights of three colors of a picture differ by color and repeat within a few pixels."""
+    if weights is None or weights.ndim != 3 or weights.shape[-1] != 3:
+        return False
+    known = weights > 0
+    return bool(known.flatten(0, 1).any(0).all()) and all(period_of(known, axis) is not None for axis in (0, 1))
+
+
+def period_of(known: Tensor, axis: int) -> int | None:
+    """Return the period of a mask along an axis, None if it is more than ``LONGEST_PERIOD`` or half of the axis."""
+    length = known.shape[axis]
+    for period in range(1, min(LONGEST_PERIOD, length // 2) + 1):
+        n = length - period
+        if torch.equal(known.narrow(axis, 0, n), known.narrow(axis, period, n)):
+            return period
+    return None
 
 
 def window_of(geometry: Geometry, window: tuple[slice, ...]) -> Lattice:

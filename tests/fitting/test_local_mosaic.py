@@ -9,9 +9,10 @@ from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local, scale_mixture
-from coordnet.priors.local.mosaics import FACTORS, bilinear, colors_of, is_mosaic, left_out
+from coordnet.priors.local.mosaics import FACTORS, bilinear, colors_of, left_out
 from coordnet.priors.local.patches import Observed, Patches, distinct_masks
 from coordnet.priors.local.scale_mixture import COLORFULNESS, Moments, ScaleMixture, SharedPatches, joint_shapes
+from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -117,11 +118,11 @@ def test_shapes_are_covariances_and_luma_has_variance_three():
 
 
 def test_what_a_mosaic_is(generator):
-    bayer = sample(torch.zeros(8, 10, 3), "bayer:RGGB").geometry.known(3).movedim(-1, 0)
+    bayer = sample(torch.zeros(8, 10, 3), "bayer:RGGB").geometry.weights
+    random = (torch.rand(8, 10, 3, generator=generator) < 0.5).float()
     assert is_mosaic(bayer)
-    assert not is_mosaic(bayer[:1])
-    assert not is_mosaic(torch.rand(3, 8, 10, generator=generator) < 0.5)
-    assert not is_mosaic(torch.zeros(3, 8, 10, dtype=torch.bool))
+    for other in (None, bayer[..., :1], random, torch.zeros(8, 10, 3)):
+        assert not is_mosaic(other)
 
 
 def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic():

@@ -16,8 +16,8 @@ from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.plan import DenoiserPlan
 from coordnet.priors.local import Local
-from coordnet.priors.local.mosaics import is_mosaic
 from coordnet.priors.stack import Stack
+from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry
 
 
@@ -90,7 +90,7 @@ class Denoiser(DenoiserParameters, Prior):
             kind = DenoisedMeasurementPlan
         elif geometry.footprint == "area":
             kind = DenoisedAreaPlan
-        elif _is_mosaic(geometry):
+        elif is_mosaic(geometry.weights):
             kind = DenoisedMosaicPlan
         return kind(encoding, geometry, self, self._pilot(geometry), **options)
 
@@ -103,7 +103,7 @@ class Denoiser(DenoiserParameters, Prior):
     def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
         found = others()
-        if isinstance(found, Stack) and not _is_mosaic(geometry):
+        if isinstance(found, Stack) and not is_mosaic(geometry.weights):
             return replace(found, priors=(*found.priors, self))
         return self if found is None else replace(self, pilot=found)
 
@@ -124,7 +124,3 @@ class Denoiser(DenoiserParameters, Prior):
     def with_noise(self, sigma: float) -> "Denoiser":
         """Return the prior for noise of a standard deviation."""
         return replace(self, noise=sigma)
-
-
-def _is_mosaic(geometry: Geometry) -> bool:
-    return geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0)

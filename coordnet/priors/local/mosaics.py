@@ -26,11 +26,10 @@ from coordnet.priors.local.scale_mixture import (
     View,
     joint_shapes,
 )
-from coordnet.sampling.grids import MaskedLattice
+from coordnet.sampling.grids import MaskedLattice, period_of
 
 Colorfulness = tuple[tuple[float, float], ...]
 
-LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
 STRIDE, LEARNED_STRIDE = 4, 8  # distance of patches, and of those that adapt the classes
 # Patches are also at these shifts, so that every phase of a mosaic of 2×2 pixels comes.
 SHIFTS, LEARNED_SHIFTS = ((2, 1), (1, 2), (3, 3)), ((2, 1), (5, 2), (3, 7))
@@ -116,28 +115,11 @@ class LocalMosaicPlan(Plan):
         return estimate, mixture
 
 
-def is_mosaic(known: Bool[Tensor, "channels *lattice"]) -> bool:
-    """Whether a mask of three colors of a picture differs by color and repeats within a few pixels."""
-    if known.ndim != 3 or len(known) != 3 or not bool(known.flatten(1).any(1).all()):
-        return False
-    return all(_period(known, axis) is not None for axis in (1, 2))
-
-
-def _period(known: Tensor, axis: int) -> int | None:
-    """Return the period of a mask along an axis, None if it is more than ``LONGEST_PERIOD`` or half of the axis."""
-    length = known.shape[axis]
-    for period in range(1, min(LONGEST_PERIOD, length // 2) + 1):
-        n = length - period
-        if torch.equal(known.narrow(axis, 0, n), known.narrow(axis, period, n)):
-            return period
-    return None
-
-
 def bilinear(
     values: Float[Tensor, "channels height width"], known: Bool[Tensor, "channels height width"]
 ) -> Float[Tensor, "channels height width"]:
     """Return means of known values, weighted by triangles as wide as the mask's period along each axis."""
-    sides = [(_period(known, axis) or 1) for axis in (1, 2)]
+    sides = [(period_of(known, axis) or 1) for axis in (1, 2)]
     triangles = [s - torch.arange(1 - s, s, dtype=values.dtype, device=values.device).abs() for s in sides]
     kernel = triangles[0].outer(triangles[1])[None, None]
     padding = (sides[0] - 1, sides[1] - 1)

@@ -12,10 +12,10 @@ from coordnet.priors.base import Cleaning, Prior, Setting
 from coordnet.priors.local.areas import LocalAreaPlan
 from coordnet.priors.local.lattices import LocalLatticePlan
 from coordnet.priors.local.masks import LocalPlan
-from coordnet.priors.local.mosaics import LocalMosaicPlan, is_mosaic
+from coordnet.priors.local.mosaics import LocalMosaicPlan
 from coordnet.priors.local.noise import LocalNoisePlan
 from coordnet.priors.local.parameters import LocalParameters, local_seconds
-from coordnet.sampling.grids import AreaLattice
+from coordnet.sampling.grids import AreaLattice, is_mosaic
 from coordnet.sampling.samples import Geometry
 
 
@@ -88,7 +88,7 @@ class Local(LocalParameters, Prior):
             kind: Any = LocalLatticePlan
         elif self.noise and bool((weights == 1).all()):
             kind = LocalNoisePlan
-        elif (geometry.is_binary or self.noise) and is_mosaic(weights.movedim(-1, 0) > 0):
+        elif (geometry.is_binary or self.noise) and is_mosaic(weights):
             kind = LocalMosaicPlan
         else:
             kind = LocalPlan
@@ -104,7 +104,7 @@ class Local(LocalParameters, Prior):
             return (cls(),) if dims == 2 and geometry.shape != geometry.grid else ()
         if dims not in (2, 3) or not (geometry.is_nodal and geometry.is_binary):
             return ()
-        has_noise = setting.nugget > 0 and not is_mosaic(geometry.weights.movedim(-1, 0) > 0)
+        has_noise = setting.nugget > 0 and not is_mosaic(geometry.weights)
         return (cls(), cls(noise=float(f"{setting.nugget:.3g}"))) if has_noise else (cls(),)
 
     def seconds(self, setting: Setting) -> float:
