@@ -20,8 +20,9 @@ from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media
 from coordnet.metrics.scores import Scoring
-from coordnet.networks.fit_reports import FitReport, TiledReport, TrainingReport
+from coordnet.networks.fit_reports import FitReport, TrainingReport
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.several_reports import TiledReport
 from coordnet.plots.fits import reconstruction_figure
 from coordnet.restore.restored import Tiles, crop, fit_large
 from coordnet.sampling.patterns import sample

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from coordnet.fitting.uncertainty.score import Score
 from coordnet.metrics.scores import decibels
-from coordnet.networks.fit_reports import BatchReport
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.several_reports import BatchReport
 from coordnet.sampling.samples import Samples
 
 MOST_UNLIKE = 10.0  # ratio of the standard deviations of two channels up to which they may have one unit

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+import coordnet.networks.several_reports  # noqa: F401, kinds of reports that a file may hold
 from coordnet import _checks
 from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending

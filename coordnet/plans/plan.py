@@ -22,10 +22,11 @@ from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.machine import chunks, empty, full_precision, is_finite, is_tracked, is_transformed, scratch
 from coordnet.linalg.operators import LinearOperator
 from coordnet.linalg.recording import CudaGraph
-from coordnet.networks.fit_reports import BatchReport, FitReport, LeastSquaresReport
+from coordnet.networks.fit_reports import FitReport, LeastSquaresReport
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction, Uncertainty
+from coordnet.networks.several_reports import BatchReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment

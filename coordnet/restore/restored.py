@@ -14,8 +14,9 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.machine import in_threads, release_freed
-from coordnet.networks.fit_reports import FitReport, TiledReport
+from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.several_reports import TiledReport
 from coordnet.plans.hold_out import middle
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples

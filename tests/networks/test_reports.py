@@ -4,7 +4,6 @@ import pytest
 
 from coordnet.networks.fit_reports import (
     AdaptiveReport,
-    BatchReport,
     Candidate,
     DenoiseReport,
     EvolvingReport,
@@ -15,11 +14,11 @@ from coordnet.networks.fit_reports import (
     PlateReport,
     PowerLaw,
     StackReport,
-    TiledReport,
     TrainingReport,
     WideHolesReport,
     report_from,
 )
+from coordnet.networks.several_reports import BatchReport, TiledReport
 
 SOLVED = {"iterations": 7, "relative_residual": 1e-5}
 LAW = PowerLaw(power=2.0, strength=0.01, anisotropy=1.0)
