@@ -13,7 +13,7 @@ from coordnet.bench.cubes_study import Cubes
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds_study import Kinds
 from coordnet.bench.points_study import PointsStudy
-from coordnet.bench.quality import Quality
+from coordnet.bench.quality_study import Quality
 from coordnet.bench.records import NAME, Options, Record, Study, appending, failed, read
 from coordnet.bench.series import Series
 from coordnet.bench.speed import Speed

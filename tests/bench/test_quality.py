@@ -19,6 +19,7 @@ from coordnet.bench.estimators import Enlarged, Hindsight
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline, estimation
 from coordnet.bench.fields import FIELDS, FieldFinder
 from coordnet.bench.peers import pillow
+from coordnet.bench.quality_study import Quality
 from coordnet.bench.records import Options, read
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
@@ -297,7 +298,7 @@ def test_reports_count_what_is_below_the_peer():
 
     scores = {"peer": (10.0, 20.0, 1.0), "ours": (11.0, 19.5, 2.0)}
     records = [record(m, s, x, t) for m, (*pair, t) in scores.items() for s, x in zip("ab", pair, strict=True)]
-    line = quality.Quality().contents(records)[".md"].splitlines()[-1]
+    line = Quality().contents(records)[".md"].splitlines()[-1]
     assert line == "| t | 9 | ours | 2 | 15.25 | +0.25 | -0.50 | 1 | 2.00 | 2.0 |"
 
 

@@ -1,0 +1,66 @@
+"""``coordnet bench quality``: the distance of reconstructions from their signals, beside a named peer in one run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from coordnet import _checks
+from coordnet.bench import intervals
+from coordnet.bench.catalogue import QUALITY
+from coordnet.bench.quality import EXPERIMENTS
+from coordnet.bench.record_tables import Frame, by_signal, flat, markdown, text
+from coordnet.bench.records import Cell, Options, Record, Study, failed
+
+SLOW = "hindsight"  # run only if it is named
+PREFACE = (
+    "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
+    "number of signals on which the row is below. Seconds are means over the signals, their ratio is to the first's."
+)
+
+
+class Quality(Study):
+    """The command ``coordnet bench quality``."""
+
+    name = "quality"
+    experiments = tuple(QUALITY)
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield the cells of one experiment after another."""
+        for name in options.only:
+            _checks.choice("only", name, tuple(QUALITY))
+        for experiment in EXPERIMENTS:
+            if experiment.name in options.only or (not options.only and experiment.name != SLOW):
+                yield experiment.cells(options)
+
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the mean score of each method over the signals, beside the first method of its task."""
+        sections = ["# Reconstructions beside their peers", PREFACE]
+        for experiment in EXPERIMENTS:
+            found = [r for r in records if r["cell"]["experiment"] == experiment.name]
+            if found and experiment.name.startswith("intervals"):
+                sections += [f"## {experiment.title}", markdown(intervals.table(flat(found)))]
+            elif found:
+                score = f"scores.{experiment.measure}", "dB"
+                counted = ("notes.iterations", "steps") if experiment.name == "iterations" else score
+                sections += [f"## {experiment.title}", markdown(_comparison(flat(found), *counted))]
+        rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
+        sections += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
+        return {".md": "\n\n".join(sections) + "\n"}
+
+
+def _comparison(frame: Frame, column: str, unit: str) -> Frame:
+    """Compare each line of a task at a size with its first."""
+    tables = []
+    for (task, size), part in frame.groupby(["cell.task", "cell.signal.size"], sort=False):
+        names = part.groupby("line", sort=False)["cell.method.name"].first()
+        scores, seconds = by_signal(part, column), by_signal(part, "total").mean()
+        gains = scores.sub(scores[names.index[0]], axis=0)
+        table: Frame = pd.DataFrame({"task": task, "size": size, "method": names, "signals": scores.count()})
+        table[unit] = scores.mean().map(text)
+        table["to the first"] = gains.mean().map("{:+.2f}".format)
+        table["least"], table["below"] = gains.min().map("{:+.2f}".format), (gains < 0).sum().astype(str)
+        table["seconds"], table["ratio"] = (seconds.map(text), (seconds / seconds.iloc[0]).map("{:.1f}".format))
+        table.loc[names.index[0], ["to the first", "least", "below", "ratio"]] = ""
+        tables.append(table)
+    return pd.concat(tables)
