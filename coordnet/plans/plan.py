@@ -25,8 +25,9 @@ from coordnet.linalg.recording import CudaGraph
 from coordnet.networks.fit_reports import FitReport, LeastSquaresReport
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.reconstruction import Reconstruction, Uncertainty
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.several_reports import BatchReport
+from coordnet.networks.uncertain import Uncertainty
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment
