@@ -12,6 +12,7 @@ from coordnet.linalg.operators import Device
 
 Alignment = Literal["pixel", "sample"]
 Footprint = Literal["point", "area"]
+MAX_AXES = 7  # the most axes that PyTorch's Fourier transforms take on a CPU
 LARGEST_COORDINATE = 1e300  # bound of a coordinate: the difference of two has room in float64
 
 

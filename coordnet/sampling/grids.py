@@ -9,9 +9,9 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator, Shape
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import MAX_AXES, Axes, Axis
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.samples import MAX_AXES, Geometry, Interpolate, Samples, check_weights, known_entries
+from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_weights, known_entries
 
 LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
 

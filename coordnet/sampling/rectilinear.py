@@ -10,9 +10,9 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_signal
-from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, UnevenAxis
+from coordnet.sampling.axes import MAX_AXES, Alignment, Axes, Axis, Footprint, UnevenAxis
 from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, window_of
-from coordnet.sampling.samples import MAX_AXES, Geometry, Samples, known_entries
+from coordnet.sampling.samples import Geometry, Samples, known_entries
 from coordnet.sampling.scattered import ScatteredPoints
 
 SPACING_ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off

@@ -19,7 +19,6 @@ from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic", "septic"]
 Interpolate = Callable[[Tensor], Interpolation]  # points (n, d) to the map of a lattice onto them
-MAX_AXES = 7  # the most axes that PyTorch's Fourier transforms take on a CPU
 BLENDS = ("similarity", "printed", "linear", "cubic", "quintic", "septic")
 
 
@@ -271,7 +270,6 @@ class Samples:
             raise _checks.wrong("weights", expected, tuple(self.weights.shape))
 
     def __repr__(self) -> str:
-        """Return the geometry, the number of channels and the dtype."""
         return f"Samples({self.geometry}, channels={self.channels}, dtype={self.values.dtype})"
 
     @property
