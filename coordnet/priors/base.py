@@ -50,7 +50,7 @@ class Prior(ABC):
     name : str
         The name on the command line, in reports and in comparisons.
     usage : str
-        What the help of ``--prior`` says after the name: parameters as in ``[:rounds=8]``, and a note in parentheses.
+        The text after the name in the help of ``--prior``: ``[:PARAMETER=VALUE,…]``, and a note in parentheses.
     learns : bool
         Whether the samples change it.
     on_cpu : bool
