@@ -8,7 +8,8 @@ import torch
 import coordnet as cn
 from coordnet.priors.local import areas, scale_mixture
 from coordnet.priors.local.mixture import CANDIDATES
-from coordnet.priors.local.scale_mixture import ENERGIES, MIN_PROBABILITY, gray_shapes
+from coordnet.priors.local.scale_mixture import ENERGIES, MIN_PROBABILITY
+from coordnet.priors.local.spectra import gray_shapes
 from coordnet.sampling.grids import CellMeans
 from tests.helpers import synthetic_photograph
 

@@ -11,7 +11,8 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local, scale_mixture
 from coordnet.priors.local.mosaics import FACTORS, bilinear, colors_of, left_out
 from coordnet.priors.local.patches import Observed, Patches, distinct_masks
-from coordnet.priors.local.scale_mixture import COLORFULNESS, Moments, ScaleMixture, SharedPatches, joint_shapes
+from coordnet.priors.local.scale_mixture import Moments, ScaleMixture, SharedPatches
+from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph

@@ -25,7 +25,8 @@ from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.mixture import Channels
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches, Posterior
-from coordnet.priors.local.scale_mixture import ENERGIES, ScaleMixture, gray_shapes, joint_shapes
+from coordnet.priors.local.scale_mixture import ENERGIES, ScaleMixture
+from coordnet.priors.local.spectra import gray_shapes, joint_shapes
 from coordnet.priors.local.weights import best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks
-from coordnet.priors.local.mixture import CANDIDATES, Channels, likely, mixed, most_probable, power_laws
+from coordnet.priors.local.mixture import CANDIDATES, Channels, likely, mixed, most_probable
 from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior
+from coordnet.priors.local.spectra import power_laws
 
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
 KNOWN_NOISE = (1 / 255) ** 2  # variance of the known entries' noise

@@ -17,15 +17,8 @@ from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches, distinct_masks
-from coordnet.priors.local.scale_mixture import (
-    COLORFULNESS,
-    ENERGIES,
-    Moments,
-    ScaleMixture,
-    SharedPatches,
-    View,
-    joint_shapes,
-)
+from coordnet.priors.local.scale_mixture import ENERGIES, Moments, ScaleMixture, SharedPatches, View
+from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import MaskedLattice, period_of
 
 Colorfulness = tuple[tuple[float, float], ...]

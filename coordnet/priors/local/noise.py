@@ -18,15 +18,8 @@ from coordnet.priors.local.group_filter import SIDES, Roots, filter_groups
 from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
-from coordnet.priors.local.scale_mixture import (
-    ENERGIES,
-    CorrelatedPatches,
-    Moments,
-    ScaleMixture,
-    SharedPatches,
-    gray_shapes,
-    joint_shapes,
-)
+from coordnet.priors.local.scale_mixture import ENERGIES, CorrelatedPatches, Moments, ScaleMixture, SharedPatches
+from coordnet.priors.local.spectra import gray_shapes, joint_shapes
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Geometry
 

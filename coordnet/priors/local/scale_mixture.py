@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from coordnet.linalg.machine import at_once, bound_by_launches, in_threads, runs_in_blocks
-from coordnet.priors.local.mixture import CANDIDATES, LUMA, Spectra, likely, mixed, most_probable
+from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
 from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior, distinct_masks
 
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
@@ -29,11 +29,6 @@ BLOCK_ON_GPU = 256  # patches of one shape that a GPU takes as a block, all bloc
 DECOMPOSED = 8  # matrices that a thread decomposes at once: one at a time by all threads takes many times as long
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1
-# The energy of color differences relative to luma's at low and at high frequency: three kinds of colorfulness.
-COLORFULNESS = ((0.02, 0.0015), (0.1, 0.005), (0.3, 0.03))
-CROSSOVER, STEEPNESS = 0.07, 4  # frequency in cycles per sample between low and high, and the power of the transition
-SECOND_DIFFERENCE = 0.6  # energy of the second difference of colors, relative to the first
-MEAN_ERRORS = (0.1, 0.02, 0.02)  # variances of the pilot's patch means in luma and the differences, relative to energy
 
 
 @dataclass(frozen=True)
@@ -230,35 +225,6 @@ class Moments:
         cross = pairs.view.cross[pairs.alike.shapes]
         pairs.alike.add(cross @ inner @ cross.mT, self.sums)
         pairs.alike.add(p.sum((1, 2)), self.counts)
-
-
-def joint_shapes(
-    shape: tuple[int, ...],
-    colorfulness: tuple[tuple[float, float], ...] = COLORFULNESS,
-    device: torch.device | str = "cpu",
-) -> Float[Tensor, "shapes columns columns"]:
-    """Return covariances of patches of three colors, color after color, for luma of mean variance 3.
-
-    Each shape of luma comes with every colorfulness.
-    """
-    spectra = Spectra.of(shape, device)
-    luma = spectra.covariances(shape)
-    transition = 1 / (1 + (spectra.squared_frequency.sqrt() / CROSSOVER) ** STEEPNESS)
-    basis = torch.tensor(LUMA, dtype=torch.float64, device=device).T
-    basis = basis / basis.norm(dim=0)
-    shapes = []
-    for low, high in colorfulness:
-        difference = spectra.covariances(shape, high + (low - high) * transition)
-        parts = torch.stack([luma, difference, SECOND_DIFFERENCE * difference])
-        parts = parts + torch.tensor(MEAN_ERRORS, dtype=parts.dtype, device=device)[:, None, None, None]
-        size = len(basis) * parts.shape[-1]
-        shapes.append(3 * torch.einsum("ac,bc,csij->saibj", basis, basis, parts).reshape(-1, size, size))
-    return torch.cat(shapes)
-
-
-def gray_shapes(shape: tuple[int, ...], device: torch.device | str = "cpu") -> Float[Tensor, "shapes size size"]:
-    """Return covariances of patches of one channel, of mean variance 1."""
-    return Spectra.of(shape, device).covariances(shape) + MEAN_ERRORS[0]
 
 
 @dataclass(frozen=True)
