@@ -305,7 +305,7 @@ def cover(fit, places, values, **options):
 
 def test_intervals_cover_random_points_and_those_in_hidden_blocks():
     rng = np.random.default_rng(3)
-    places, query = rng.random((400, 2)), rng.random((3000, 2))
+    places, query = rng.random((600, 2)), rng.random((3000, 2))
     values, truth = (smooth(x) + 0.02 * rng.normal(size=len(x)) for x in (places, query))
     fit = cn.fit(cn.points(places, values), prior=cn.ThinPlate(order=3, cutoff=0.7))
     assert 0.87 < cover(fit, query, truth) < 0.93
