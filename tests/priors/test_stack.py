@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
-from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints
+from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
 from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, stacked_weights
 from coordnet.priors.stack.trial import Trial
 from tests.helpers import synthetic_photograph
@@ -99,6 +99,17 @@ def test_hidden_entries_of_a_mask_are_known_and_not_shown():
     assert 0.1 < float(held.hidden.sum() / known.sum()) < 0.3
     torch.testing.assert_close(held.samples.geometry.weights[..., 0] > 0, held.shown[0])
     assert float(held.errors(held.values).abs().max()) == 0
+
+
+def test_the_outermost_samples_of_a_row_are_hidden_where_nodes_beyond_them_are_unknown():
+    at = torch.arange(120)
+    known = (at > 4) & (at < 112) & (at % 3 > 0)
+    for seed in range(5):
+        held = HeldOut.draw(cn.sample(torch.sin(at / 9)[:, None], known), 0.25, seed)
+        assert held.hidden[0, [5, 110]].all()
+    assert outermost(known[None]).nonzero()[:, 1].tolist() == [5, 110]
+    assert outermost(known[None, 5:]).nonzero()[:, 1].tolist() == [105]  # a row that begins with a sample
+    assert not outermost(known[None, 101:]).any()  # too few samples
 
 
 def test_of_a_lattice_its_own_part_is_shown():
