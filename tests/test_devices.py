@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from unittest import mock
 
 import numpy as np
@@ -17,6 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 import coordnet as cn
 from coordnet.bench import attention_study, classification, series
 from coordnet.bench.records import Options
+from coordnet.cli import report
+from coordnet.cli.specs import choose_device
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, StepRecorder
@@ -462,6 +465,21 @@ def test_a_device_that_is_absent_is_refused(run, photo):
     count = torch.cuda.device_count()
     _, _, err = run("denoise", photo, "--device", f"cuda:{count + 7}")
     assert f"cuda:{count + 7}" in err and "present" in err
+
+
+def test_a_gpu_of_an_absent_number_is_refused(pretended):
+    assert all(choose_device(name).type == "cuda" for name in ("auto", "cuda", "cuda:0"))
+    for name in ("cuda:1", "cuda:x", "cuda:"):
+        with pytest.raises(ValueError, match="expected a device that is present, received .*CUDA devices 0 to 0"):
+            choose_device(name)
+
+
+def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(report, "version", absent)
+    assert list(report.versions.__wrapped__()) == ["python"]
 
 
 def test_a_named_gpu_is_kept(device):

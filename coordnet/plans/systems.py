@@ -326,7 +326,7 @@ def effective_density(
     steps at 5 % density, and as many from 25 % on. Newton's method finds log q*, in steps of at most ``MAX_LOG_STEP``:
     if the penalty is small beside q, the tangent leads far below q*. If several points share a node, q is above 1.
 
-    The steps are taken on the CPU: on a GPU the launches of a step take ten times as long as its arithmetic.
+    The steps are taken on the CPU: on a GPU it takes longer to launch their small operations than to carry them out.
     """
     device, penalty = penalty.device, penalty.cpu()
     effective = torch.full_like(penalty[..., :1], density)

@@ -104,12 +104,11 @@ def _local(
     noisy, known = (reflect(f, margin, after) for f in (values, pilot))
     window = window_root(shape).to(values)
     relative = None if by_place is None else reflect(by_place / by_place.mean(), margin, after)
-    total, cover, modes = torch.zeros_like(noisy), torch.zeros_like(noisy[:1, :1]), None
+    total, cover, modes = torch.zeros_like(noisy), torch.zeros_like(noisy[:1, :1]), window_modes(window[None, None])
     for shifts in itertools.product(*(range(0, b, h) for b, h in zip(shape, hops, strict=True))):
         tiles, guess = side_by_side(noisy, shape, shifts), side_by_side(known, shape, shifts)
         flat = (-1, *tiles.shape[-len(shape) - 1 :])
         noisy_tiles, guess = (tiles * window).reshape(flat), (guess * window).reshape(flat)
-        modes = modes or window_modes(guess)
         variance = modes.smooth(modes.adjoint(guess).abs().square(), LOCAL_WIDTH).clamp(min=0)
         level = noise
         if relative is not None:

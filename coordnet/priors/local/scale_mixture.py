@@ -171,14 +171,10 @@ class ScaleMixture:
         patches, columns = probabilities.nonzero(as_tuple=True)
         labels, probabilities = labels[patches, columns], probabilities[patches, columns]
         for alike in self.by_shape(labels):
-            which, rows, p = (
-                labels[alike.places] % len(self.energies),
-                patches[alike.places],
-                probabilities[alike.places],
-            )
+            which, rows = labels[alike.places] % len(self.energies), patches[alike.places]
             gains = alike.which(view.gains[alike.shapes], which)
             filtered = (y[rows] @ view.vectors[alike.shapes]) * gains
-            p = p if alike.own is None else p * alike.own
+            p = probabilities[alike.places] * (1 if alike.own is None else alike.own)
             yield Pairs(alike, view, rows, p, self.energies[which], which, gains, filtered)
 
     def by_shape(self, labels: Int[Tensor, " n"]) -> Iterator[Alike]:
