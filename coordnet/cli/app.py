@@ -123,8 +123,9 @@ def grid(
     """Map stations, soundings or a survey onto a grid, in their own units.
 
     Written are grid.nc (NetCDF, CF conventions), grid.csv, figure.png (the points, the field and its deviation), the
-    model and a record with the score by cross-validation. Comments, units below the names and decimal commas are
-    understood; rows without a coordinate or any value are left out.
+    model and a record with the score by cross-validation; with ``-o field.nc`` or ``field.csv`` the grid alone.
+    Comments, units below the names and decimal commas are understood; rows without a coordinate or any value are left
+    out.
     """
     from coordnet.cli.grid import from_table
 

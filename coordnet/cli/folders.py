@@ -19,6 +19,8 @@ RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
 # Names of the files that commands write, without their suffix.
 RESULTS = ("compare", "figure", "grid", "model", "query", "reconstruction", "record", "restored", "uncertainty")
+# Names of the results that become the one file of ``--out``.
+ALONE = ("grid", "reconstruction", "restored")
 # The first bytes of the formats that are read from standard input; all else is taken for a table.
 STARTS = {b"\x89PNG": ".png", b"RIFF": ".wav", b"\x93NUMPY": ".npy"}
 
@@ -63,7 +65,7 @@ def check(output: Output, command: str, *, shared: bool = False, tried: bool = T
 def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
     """Give a hidden folder to write into, and the file or the folder to which the files move when all are written.
 
-    A file gets what is named ``reconstruction`` or ``restored``, and a ``--report`` beside it the others. A folder is
+    A file gets what is named as in ``ALONE``, and a ``--report`` beside it the others. A folder is
     ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``check`` for what is refused. A
     folder that does not exist is made at once, so that no other run takes it, and is exchanged for the hidden one in a
     single step; a failure removes it again.
@@ -109,7 +111,7 @@ def _naming_final(staging: Path, final: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        inside = re.escape(str(staging)) + (r"/re(construction|stored)\.\w+" if not final.is_dir() else "")
+        inside = re.escape(str(staging)) + (rf"/({'|'.join(ALONE)})\.\w+" if not final.is_dir() else "")
         if re.search(inside, str(error)):
             raise ValueError(re.sub(inside, lambda _: str(final), str(error))) from error
         if isinstance(error, OSError):
@@ -238,7 +240,9 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
 
     file, option = output.file, f"--out {output.out}"
     assert file is not None, "the caller has looked"
-    if command not in ("reconstruct", "fit", "inpaint", "upscale", "denoise", "demosaic"):
+    signals = dict.fromkeys(("reconstruct", "fit", "inpaint", "upscale", "denoise", "demosaic"), WRITTEN)
+    suffixes = {**signals, "grid": (".nc", ".csv")}.get(command)
+    if suffixes is None:
         raise ValueError(f"{option}: expected a folder for the results, found the name of a file")
     if shared:
         raise ValueError(f"{option}: expected a folder for the results of several files, found the name of one file")
@@ -249,8 +253,8 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
         if output.json:
             raise ValueError("--json: expected another --out than standard output, found both")
         return
-    if file.suffix.lower() not in WRITTEN:
-        raise ValueError(f"{option}: expected a suffix that is written ({' '.join(WRITTEN)}), found {file.suffix!r}")
+    if file.suffix.lower() not in suffixes:
+        raise ValueError(f"{option}: expected a suffix that is written ({' '.join(suffixes)}), found {file.suffix!r}")
     if any(Path(path["path"]).exists() and file.exists() and file.samefile(path["path"]) for path in output.inputs):
         raise ValueError(f"{option}: expected another file than the input, found the input")
     if file.exists() and not output.force:
@@ -259,7 +263,7 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
 
 def publish(staging: Path, file: Path) -> None:
     """Move the result from a hidden folder to its place, or write it to standard output."""
-    (made,) = [*staging.glob("reconstruction.*"), *staging.glob("restored.*")]
+    (made,) = [path for name in ALONE for path in staging.glob(f"{name}.*")]
     if str(file) == STANDARD:
         with made.open("rb") as source:
             shutil.copyfileobj(source, sys.stdout.buffer)

@@ -149,13 +149,19 @@ def _write(folder: Path, made: Gridded, read: Stations, record: report.Record, c
     source = f"coordnet {version('coordnet')}, {record['prior']}, from {record['points']} points"
     attributes = {"title": record["signal"], "source": source}
     options: Any = {"units": read.units, "axis_names": read.standard_names, "attributes": attributes}
-    write_grid(folder / "grid.nc", made.axes, variables, **options)
-    if made.beyond.size <= MOST_ROWS:
-        _write_rows(folder / "grid.csv", made.axes, variables)
-    stations_figure(_shown(made, read, record)).savefig(folder / "figure.png", dpi=110)
-    if common.keep_model or made.fit.network.parameter_count <= report.SMALL_MODEL:
-        made.fit.save(folder / "model.safetensors")
-    report.write_record(folder, record)
+    alone = common.file and (common.file.suffix.lower() or ".csv")
+    if alone in (None, ".nc"):
+        write_grid(folder / "grid.nc", made.axes, variables, **options)
+    if alone == ".csv" or (alone is None and made.beyond.size <= MOST_ROWS):
+        is_written = _write_rows(folder / "grid.csv", made.axes, variables)
+        if alone and not is_written:
+            raise _checks.wrong("max_distance", "a distance within which there is a node", "none")
+    if common.is_drawn:
+        stations_figure(_shown(made, read, record)).savefig(folder / "figure.png", dpi=110)
+        if common.keep_model or made.fit.network.parameter_count <= report.SMALL_MODEL:
+            made.fit.save(folder / "model.safetensors")
+    if common.is_explained:
+        report.write_record(folder, record)
 
 
 def _variables(made: Gridded, read: Stations) -> dict[str, Variable]:
@@ -176,14 +182,15 @@ def _variables(made: Gridded, read: Stations) -> dict[str, Variable]:
     }
 
 
-def _write_rows(path: Path, axes: Mapping[str, np.ndarray], variables: Mapping[str, Variable]) -> None:
-    """Write a row for each node that has a value, the first coordinate of the table first."""
+def _write_rows(path: Path, axes: Mapping[str, np.ndarray], variables: Mapping[str, Variable]) -> bool:
+    """Write a row for each node that has a value, the first coordinate of the table first; return if there is one."""
     columns = [x.ravel() for x in np.meshgrid(*axes.values(), indexing="ij")][::-1]
     columns += [variable.values.ravel() for variable in variables.values()]
     rows = np.stack(columns, 1)
     rows = rows[np.isfinite(rows).all(1)]
     if len(rows):
         write_table(path, [*list(axes)[::-1], *variables], torch.from_numpy(rows))
+    return len(rows) > 0
 
 
 def _shown(made: Gridded, read: Stations, record: report.Record) -> list[GriddedPoints]:

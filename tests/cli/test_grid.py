@@ -71,6 +71,29 @@ def test_the_files_hold_what_the_library_returns(grid, table):
     assert record["extrapolated"] == pytest.approx(float(fit.extrapolates(1.0).mean()))
 
 
+def test_one_file_has_the_same_grid_alone(run, grid, table, tmp_path):
+    options = (table, "--value", "t2m", "--missing", "-9999", "--spacing", 4, "--no-uncertainty", *PRIOR)
+    _, folder = grid(*options)
+    for file in ("field.nc", "field.csv"):
+        assert run("grid", *options, "--out", file, "--quiet") == (0, "", "")
+    assert {path.name for path in tmp_path.iterdir()} == {"stations.csv", "out", "field.nc", "field.csv"}
+    assert (tmp_path / "field.csv").read_bytes() == (folder / "grid.csv").read_bytes()
+    with xarray.open_dataset(tmp_path / "field.nc", engine="scipy") as alone:
+        with xarray.open_dataset(folder / "grid.nc", engine="scipy") as whole:
+            xarray.testing.assert_identical(alone, whole)
+    assert run("grid", *options, "--out", "-", "--quiet")[1] == (folder / "grid.csv").read_text()
+
+
+@pytest.mark.parametrize(("options", "expected"), [
+    (("--out", "field.png"), "--out field.png: expected a suffix that is written (.nc .csv), found '.png'"),
+    (("--out", "field.csv", "--max-distance", 1e-6), "--max-distance: expected a distance within which there is"),
+])  # fmt: skip
+def test_a_file_that_cannot_hold_the_grid_is_refused(run, table, tmp_path, options, expected):
+    status, _, err = run("grid", table, "--value", "t2m", "--missing", "-9999", "--spacing", 4, *PRIOR, *options)
+    assert status == 2 and expected in err
+    assert {path.name for path in tmp_path.iterdir()} == {"stations.csv"}
+
+
 def test_lines_say_what_was_found(run, table):
     status, out, _ = run("grid", table, "--value", "t2m", "--missing", "-9999", *PRIOR)
     assert status == 0
