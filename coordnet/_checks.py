@@ -18,12 +18,12 @@ def wrong(name: str, expected: str, received: object) -> ValueError:
 
 
 def _number(value: object) -> float:
-    """Return a real number as a float; NaN for anything else, and for a number beyond the range of floats."""
+    """Return a real number as a float; NaN for anything else, as a duration, and for a number beyond floats."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
         return float(value)
-    except OverflowError:
+    except (OverflowError, TypeError):
         return math.nan
 
 

@@ -175,7 +175,7 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         ),
         (lambda: FIT.render(5.5), "`shape`: expected lengths, one for each axis, received 5.5"),
         (lambda: FIT.render(0), "`shape`: expected an integer of at least 1, received 0"),
-        (lambda: FIT(["here"]), "`points`: expected coordinates as a tensor or an array, received list"),
+        (lambda: FIT(["here"]), "`points`: expected numbers, received list"),
         (
             lambda: cn.plan(ENCODING, LATTICE).fit(np.zeros((8, 8, 3), np.float32)),
             "`values`: expected a tensor of torch.float32, the dtype of the plan, received ndarray",

@@ -20,6 +20,7 @@ from coordnet.networks.gridded import Gridded
 from coordnet.networks.heads import head_configuration
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.uncertain import Places, Uncertain, Uncertainty
+from coordnet.sampling.arrays import as_numbers
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.drift import columns_at
 from coordnet.sampling.grids import Lattice
@@ -147,10 +148,7 @@ class Reconstruction(Gridded, Uncertain, nn.Module):
 
     def _as_tensor(self, points: Places) -> Float[Tensor, "*points d"]:
         """Return coordinates that are no tensor as one of float64; those that are no numbers raise a ``ValueError``."""
-        try:
-            found = torch.tensor(np.asarray(points, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise _checks.wrong("points", "coordinates as a tensor or an array", type(points).__name__) from None
+        found = torch.tensor(as_numbers("points", points))
         return found[:, None] if found.ndim == 1 == self.network.encoding.dimensions else found
 
     def _inside(self, points: Tensor, outside: str, given: Tensor) -> Tensor:

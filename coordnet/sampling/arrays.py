@@ -90,6 +90,19 @@ def as_mask(array: Any) -> Tensor:
     return (mask != 0).float()
 
 
+def as_numbers(name: str, given: Any) -> np.ndarray:
+    """Return an array of float64; dates, durations, complex numbers and what is no number are refused."""
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind not in "cmM":
+            return array.astype(np.float64, copy=False)
+        found = str(array.dtype)
+    except (TypeError, ValueError):
+        found = type(given).__name__
+    dated = found.startswith(("datetime", "timedelta"))
+    raise _checks.wrong(name, "numbers, such as days since a date" if dated else "numbers", found)
+
+
 def as_tensor(array: Any, name: str) -> Tensor:
     """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
 

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.arrays import as_numbers
 from coordnet.sampling.axes import Axes, Axis, UnevenAxis
 from coordnet.sampling.extrapolation import FAR, beyond, distances
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
@@ -132,7 +133,7 @@ class PointLattice(RectilinearLattice):
         return [vars(axis) for axis in self.named]
 
     def _located(self, j: int, coordinates: Coordinates) -> Axis:
-        x = torch.as_tensor(np.asarray(coordinates, dtype=np.float64))
+        x = torch.as_tensor(as_numbers(self.named[j].name, coordinates))
         if x.ndim != 1 or not len(x) or not bool(torch.isfinite(x).all()):
             raise _checks.wrong(self.named[j].name, "a row of finite coordinates", f"shape {tuple(x.shape)}")
         unit = self._unit(j, x)

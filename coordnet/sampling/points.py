@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.arrays import as_tensor
+from coordnet.sampling.arrays import as_numbers, as_tensor
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
 from coordnet.sampling.extrapolation import outside_hull
@@ -221,11 +221,7 @@ def _plain(name: str, given: Any) -> Any:
 
 def _numbers(name: str, given: Any) -> np.ndarray:
     """Return numbers as columns of float64; a ``ValueError`` is raised for what is none, or hidden by a mask."""
-    plain = _plain(name, given)
-    try:
-        array = np.asarray(plain, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise _checks.wrong(name, "numbers", f"{type(given).__name__}") from None
+    array = as_numbers(name, _plain(name, given))
     array = array.reshape(1, 1) if array.ndim == 0 else array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or not array.size:
         raise _checks.wrong(name, "one row for each point", f"shape {np.shape(given)}")

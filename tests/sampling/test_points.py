@@ -14,6 +14,7 @@ from coordnet.sampling.points import MARGIN
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.random((300, 2))
+DATES = np.arange("2020-01-01", "2020-01-10", dtype="datetime64[D]")
 
 
 def smooth(x):
@@ -103,6 +104,16 @@ def test_a_blend_on_a_circle_has_a_turned_twin():
         torch.testing.assert_close(blend.at_points(nodes, x, []), turned)
 
 
+def test_a_fit_refuses_dates_and_durations():
+    fit = cn.fit(cn.points(np.arange(9.0), np.sin(np.arange(9.0))), prior=cn.ThinPlate(order=2, cutoff=1.0))
+    with pytest.raises(ValueError, match="^`points`: expected numbers, such as days since a date, received datetime64"):
+        fit(DATES)
+    with pytest.raises(ValueError, match="^`x`: expected numbers, such as days since a date, received datetime64"):
+        fit.grid(x=DATES)
+    with pytest.raises(ValueError, match="^`spacing`: expected a positive finite number, received np.timedelta64"):
+        fit.grid(np.timedelta64(1, "D"))
+
+
 @pytest.mark.parametrize(
     ("places", "values", "options", "text"),
     [
@@ -123,6 +134,10 @@ def test_a_blend_on_a_circle_has_a_turned_twin():
         (PLACES, smooth(PLACES), {"scales": [1.0]}, "scales"),
         (np.zeros((0, 2)), np.zeros(0), {}, "coordinates"),
         ([["a", "b"]], [1.0], {}, "coordinates"),
+        (DATES, np.ones(9), {}, "coordinates`: expected numbers, such as days since a date, received datetime64"),
+        (DATES - DATES[0], np.ones(9), {}, "coordinates`: expected numbers, .*, received timedelta64"),
+        (np.arange(9.0), DATES, {}, "values`: expected numbers, .*, received datetime64"),
+        (np.arange(9.0), np.ones(9) * 1j, {}, "values`: expected numbers, received complex128"),
         (PLACES, np.ma.masked_less(smooth(PLACES), 0.5), {}, "values`: expected an array without a mask"),
         (np.ma.masked_less(PLACES, 0.5), smooth(PLACES), {}, "coordinates`: expected an array without a mask"),
         (PLACES, smooth(PLACES), {"drift": {"x": np.ma.masked_less(PLACES[:, 0], 0.5)}}, "drift`: expected an array"),
