@@ -41,8 +41,7 @@ def plug_and_play(
     clean : callable
         ``clean(v, s, symmetry)`` is D(v, s).
     nearest : callable
-        ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s². At the end it is taken
-        for s = 0, which leaves v as it is but for values without noise.
+        ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s².
     relaxation : float
         The factor, above 0 and below 2, on the move from x to what the denoiser makes of it; above 1 fewer steps do.
 
@@ -52,11 +51,11 @@ def plug_and_play(
     Bertsekas, "On the Douglas-Rachford splitting method" (1992), has the relaxation.
     """
     x = nearest(start, sigmas[0])
-    z, dual, before = x, x.new_zeros(()), sigmas[0]
+    end, dual, before = x, x.new_zeros(()), sigmas[0]
     for i, s in enumerate(sigmas):
         dual = dual * (s / before) ** 2
         z = clean(x + dual, s, SYMMETRIES[i % len(SYMMETRIES)])
-        moved = torch.lerp(x, z, relaxation)
+        moved, end = torch.lerp(x, z, relaxation), z - dual
         x = nearest(moved - dual, s)
         dual, before = dual + x - moved, s
-    return nearest(z, 0.0)
+    return nearest(end, before)

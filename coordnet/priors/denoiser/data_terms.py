@@ -64,12 +64,10 @@ class _Nearest:
 def measured(values: Float[Tensor, "channels *samples"], measurement: ForwardModel, noise: float) -> Nearest:
     """Return the map for values of any operator S with weights W and noise of a standard deviation, above 0.
 
-    It solves (SᵀWS + σ²/s²) (x - v) = SᵀW (y - S v) by conjugate gradients. At s = 0 a signal stays as it is.
+    It solves (SᵀWS + σ²/s²) (x - v) = SᵀW (y - S v) by conjugate gradients.
     """
 
     def nearest(v: Tensor, s: float) -> Tensor:
-        if s == 0:
-            return v
         error = measurement.backproject(values - measurement(v.unsqueeze(0)))
         system = _Nearest(measurement, (noise / s) ** 2)
         return v + conjugate_gradients(system, error, tolerance=TOLERANCE, steps=MOST_STEPS).x[0]
