@@ -91,6 +91,12 @@ def test_a_relaxation_of_1_8_takes_as_many_times_fewer_steps_to_the_conditional_
     assert float((relaxed - expected).norm()) == pytest.approx(float((plain - expected).norm()), rel=0.05)
 
 
+def test_the_result_weighs_what_the_denoiser_makes_against_noisy_values():
+    values, known = torch.full((1, 2, 2), 2.0), torch.ones(1, 2, 2, dtype=torch.bool)
+    found = plug_and_play(0 * values, [1.0], lambda x, s, symmetry: 0 * x, entries(values, known, 0.5))
+    torch.testing.assert_close(found, values / (1 + 0.5**2))
+
+
 def test_levels_fall_by_a_constant_factor():
     assert falling(8.0, 1.0, 4) == pytest.approx([8.0, 4.0, 2.0, 1.0])
 
