@@ -1,16 +1,20 @@
 """The nugget of samples on a lattice with gaps: the deviation of white noise that their smallest differences show."""
 
 import math
-from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.ndimage import uniform_filter
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.optimize import nnls
 from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
 
 from coordnet.plans.hold_out import middle
+from coordnet.plans.matern import Decomposed, covariance, decomposed, restricted_likelihoods
+from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
 LOOKED_AT = 2**16  # nodes of the middle of a lattice that are looked at
@@ -21,19 +25,20 @@ CHANCE = 0.5  # mean square of those windows relative to that of all, for white 
 REWEIGHTINGS = 4  # rounds of weighted least squares
 GRAIN = 3 / 255  # deviation relative to the range of the samples up to which it counts as the grain of a photograph
 MOST_SAMPLES = 4000  # samples whose neighbors are looked at
-MOST_DRAWS, DRAWN = 8, 12000  # sets of neighbors of a sample of a lattice that skips nodes, and of all samples, at most
 # Variance of such noise from which on it counts, relative to the squared error at hidden samples, noise included; at
 # 0.33, 3 of 36 noisy fields of 64² nodes are 0.1 to 1.5 dB worse, and none is better.
 SHOWS = 0.2
-# The same of a lattice that skips nodes, relative to the squared error by neighbors. Settled on 65 synthetic signals,
-# 40 fields and 96 crops of gray photographs: without noise five rough signals, two fields and two crops are above; with
-# noise of 0.05 in [0, 1] 107 of 195 draws of the signals.
-PREVAILS = 0.5
-# Excess of the mean squared second differences along one axis over those along another, in the flatter half of a
-# lattice, from which on they are texture's, which has a direction. On lattices of noise alone 99 % have less than 9
-# over the root of the number of samples, and all of 29 synthetic fields in which noise prevails less than 0.32; nine
-# gray crops that have more lose 0.6 dB by smoothing in the mean.
-DIRECTED, BY_CHANCE = 0.4, 9.0
+WINDOW = ByAxes({1: 196, 2: 14, 3: 6})  # samples along each axis of a window of a lattice that skips nodes
+# Smoothness and scales, in samples, of the processes that such windows may show, and variances of the noise on them,
+# relative to the process's.
+WINDOW_SMOOTHNESSES, WINDOW_SCALES = (0.5, 1.5, 2.5), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+WINDOW_NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
+# Log-likelihood for each sample that noise gains in the mean of windows, from which on it counts. Settled on 256 crops
+# of gray photographs, in which texture gains up to 0.05, and 39 fields with noise of 0.05 in [0, 1].
+SHOWN = 0.05
+# Deviation of noise on such a lattice, relative to the range, up to which it is left: the grain of photographs is alike
+# at neighboring nodes, so that smoothing loses up to 5 dB between them.
+LATTICE_GRAIN = 0.03
 
 Points = Float[np.ndarray, "_ axes"]
 
@@ -46,9 +51,9 @@ def nugget(samples: Samples) -> float:
     vanishes with the distance; both are found by least squares in the flattest windows. What is left at distance zero
     is called a nugget.
 
-    On a lattice that skips nodes all nearest neighbors have the same distances, so that some of more are drawn. Fine
-    texture is like noise there; it is in all channels of a picture, so that only what differs between channels counts,
-    and nothing does unless it prevails (``PREVAILS``) and varies along all axes alike (``is_directed``).
+    On a lattice that skips nodes all nearest neighbors have the same distances. Each window is taken for a process of
+    Matérn's covariance there, with noise and without; noise counts if windows are much likelier with it. Fine texture
+    is like noise, but it is in all channels of a picture, so that only what differs between channels counts.
 
     Notes
     -----
@@ -67,8 +72,8 @@ def nugget(samples: Samples) -> float:
     else:
         channels = zip(np.moveaxis(known, -1, 0), np.moveaxis(values, -1, 0), strict=True)
         variance = float(np.mean([_variance(mask, y) for mask, y in channels]))
-    deviation = math.sqrt(variance)
-    return deviation if deviation > GRAIN * float(np.ptp(values[known])) else 0.0
+    deviation, grain = math.sqrt(variance), LATTICE_GRAIN if geometry.is_strided else GRAIN
+    return deviation if deviation > grain * float(np.ptp(values[known])) else 0.0
 
 
 def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*lattice"]) -> float:
@@ -77,46 +82,50 @@ def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*l
         return 0.0
     chosen = np.random.default_rng(0).permutation(len(y))[:MOST_SAMPLES]
     distances, near = _neighbors(points, points[chosen], 2 * (points.shape[1] + 1))
-    errors, farther = _errors(points, y[:, None], chosen, distances, near)
-    return _at_distance_zero(points[chosen], np.square(errors)[:, 0], farther)
+    errors, farther = _errors(points, y, chosen, distances, near)
+    return _at_distance_zero(points[chosen], np.square(errors), farther)
 
 
 def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
-    shape, channels = values.shape[:-1], values.shape[-1]
-    points, y = np.indices(shape).reshape(len(shape), -1).T.astype(float), values.reshape(-1, channels)
-    if len(y) < FEWEST_KNOWN or is_directed(values):
+    *shape, channels = values.shape
+    axes = sum(n > 1 for n in shape)
+    if values[..., 0].size < FEWEST_KNOWN or axes > 3:
         return 0.0
-    generator, count = np.random.default_rng(0), 2 * (points.shape[1] + 1)
-    chosen = generator.permutation(len(y))[:MOST_SAMPLES]
-    draws = min(MOST_DRAWS, DRAWN // len(chosen))
-    distances, near = (np.tile(x, (draws, 1)) for x in _neighbors(points, points[chosen], 2 * count))
-    drawn = generator.random(near.shape).argsort(1)[:, :count]
-    chosen, distances, near = np.tile(chosen, draws), *(np.take_along_axis(x, drawn, 1) for x in (distances, near))
-    errors, farther = _errors(points, y, chosen, distances, near)
-    apart = errors.var(1, ddof=1) if channels > 1 else np.square(errors)[:, 0]
-    found = _at_distance_zero(points[chosen[: len(chosen) // draws]], apart, farther)
-    return found if found >= PREVAILS * np.square(errors).mean() else 0.0
+    if channels > 1:
+        values = (values - values.mean(-1, keepdims=True)) * math.sqrt(channels / (channels - 1))
+    window = tuple(min(n, WINDOW[axes]) for n in shape)
+    every = sliding_window_view(values, window, tuple(range(len(shape))))
+    y = every[tuple(slice(None, None, n) for n in window)].reshape(-1, math.prod(window)).T
+    y = y[:, np.ptp(y, axis=0) > 0]
+    if y.size == 0:
+        return 0.0
+    gains, variances = gains_by_noise(y, window, white=channels == 1)
+    return float(np.median(variances)) if gains.mean() > SHOWN * len(y) else 0.0
 
 
-def is_directed(values: Float[np.ndarray, "*lattice channels"]) -> bool:
-    """Return whether values vary more along one axis of a lattice than along another, as white noise does not.
+def gains_by_noise(
+    y: Float[np.ndarray, "samples windows"], window: tuple[int, ...], *, white: bool
+) -> tuple[Float[np.ndarray, " windows"], Float[np.ndarray, " windows"]]:
+    """Return by how much each window's log-likelihood is greater with noise than without, and that noise's variance.
 
-    The flatter half of the lattice is looked at, where edges have no part. Of several channels only what differs
-    between them counts.
+    Each has the process that suits it best, which may be ``white`` without noise.
     """
-    if values.shape[-1] > 1:
-        values = values - values.mean(-1, keepdims=True)
-    axes = [axis for axis, n in enumerate(values.shape[:-1]) if n > 2]
-    along = np.stack([np.square(np.diff(_inner(values, axes, axis), 2, axis)).mean(-1) for axis in axes])
-    windows = uniform_filter(along.sum(0), round(WINDOW_SAMPLES ** (1 / len(axes))))
-    means = along[:, windows <= np.median(windows)].mean(1)
-    excess = max(DIRECTED, BY_CHANCE / math.sqrt(values[..., 0].size))
-    return float(means.max()) > (1 + excess) * float(means.min())
+    nuggets, ones = np.array(WINDOW_NUGGETS), np.ones(len(y))
+    found = [restricted_likelihoods(k, y, ones, nuggets) for k in _window_covariances(window)]
+    likelihoods, variances = (np.stack(part, 1) for part in zip(*found, strict=True))
+    noisy, noises = (x[:, :-1, 1:].reshape(y.shape[1], -1) for x in (likelihoods, variances * nuggets))
+    plain = likelihoods[:, : None if white else -1, 0].max(1)
+    return noisy.max(1) - plain, np.take_along_axis(noises, noisy.argmax(1)[:, None], 1)[:, 0]
 
 
-def _inner(values: Float[np.ndarray, "*lattice channels"], axes: Sequence[int], kept: int) -> np.ndarray:
-    """Return values without the ends of all axes but one."""
-    return values[tuple(slice(1, -1) if a in axes and a != kept else slice(None) for a in range(values.ndim))]
+@lru_cache(maxsize=4)
+def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
+    """Return the covariances of the samples of a window of a lattice under each process, the last of which is white."""
+    nodes = np.indices(window).reshape(len(window), -1).T
+    between = cdist(nodes, nodes)
+    kinds = product(WINDOW_SMOOTHNESSES, WINDOW_SCALES)
+    found = [decomposed(covariance(smoothness, between / scale)) for smoothness, scale in kinds]
+    return [*found, (np.ones(len(nodes)), np.eye(len(nodes)))]
 
 
 def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -126,8 +135,8 @@ def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, 
 
 
 def _errors(
-    points: Points, y: Float[np.ndarray, "n channels"], chosen: np.ndarray, distances: np.ndarray, near: np.ndarray
-) -> tuple[Float[np.ndarray, "chosen channels"], Float[np.ndarray, " chosen"]]:
+    points: Points, y: Float[np.ndarray, " n"], chosen: np.ndarray, distances: np.ndarray, near: np.ndarray
+) -> tuple[Float[np.ndarray, " chosen"], Float[np.ndarray, " chosen"]]:
     """Return the errors of planes through neighbors, of the variance of white noise, and that of a linear variogram."""
     offsets = points[near] - points[chosen, None]
     plane = np.concatenate([np.ones((*near.shape, 1)), offsets], 2)
@@ -135,21 +144,17 @@ def _errors(
     own = 1 + np.square(a).sum(1)
     between = np.linalg.norm(offsets[:, :, None] - offsets[:, None], axis=-1)
     farther = 2 * (a * distances).sum(1) - np.einsum("nj,njk,nk->n", a, between, a)
-    return (y[chosen] - np.einsum("nj,njc->nc", a, y[near])) / np.sqrt(own)[:, None], farther / own
+    return (y[chosen] - (a * y[near]).sum(1)) / np.sqrt(own), farther / own
 
 
 def _at_distance_zero(
     places: Points, squares: Float[np.ndarray, " chosen"], farther: Float[np.ndarray, " chosen"]
 ) -> float:
-    """Return the part of squared errors that is left at distance zero, by the flattest windows of some samples.
-
-    There may be several errors of each sample, one set of all after another.
-    """
-    squares, farther = (x.reshape(-1, len(places)) for x in (squares, farther))
+    """Return the part of squared errors that is left at distance zero, by the flattest windows of some samples."""
     windows: Any = KDTree(places).query(places, WINDOW_SAMPLES)[1]
-    energies = squares.mean(0)[windows].mean(1)
+    energies = squares[windows].mean(1)
     flat = windows[energies <= np.quantile(energies, FLATTEST)].ravel()
-    squares, farther = (x[:, flat].ravel() for x in (squares, farther))
+    squares, farther = squares[flat], farther[flat]
     parts = np.stack([np.ones(len(squares)), farther], 1)
     found, weights = np.zeros(2), np.ones(len(squares))
     for _ in range(REWEIGHTINGS):

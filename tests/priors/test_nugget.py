@@ -8,7 +8,7 @@ import torch
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
-from coordnet.plans.nugget import is_directed, nugget
+from coordnet.plans.nugget import gains_by_noise, nugget
 from coordnet.priors.stack.stacked_weights import at_all_nodes
 from coordnet.priors.stack.trial import Trial
 
@@ -31,9 +31,10 @@ def test_planted_noise_is_found_and_none_where_there_is_none(shape, power):
     assert nugget(samples(shape, 0.0, power=power)) < 0.05
 
 
-@pytest.mark.parametrize(("shape", "power"), [((2000,), 2.0), ((90, 100), 3.0), ((36, 32, 34), 4.0)])
-def test_noise_is_found_on_lattices_that_skip_nodes_where_it_prevails(shape, power):
-    assert nugget(samples(shape, 0.3, 0.0, power)) == pytest.approx(0.3, rel=0.25)
+@pytest.mark.parametrize(("shape", "power"), [((2000,), 2.0), ((90, 100), 3.0), ((36, 32, 34), 4.0), ((1, 900), 2.0)])
+def test_planted_noise_is_found_on_lattices_that_skip_nodes(shape, power):
+    for sigma in (0.2, 0.4):
+        assert nugget(samples(shape, sigma, 0.0, power)) == pytest.approx(sigma, rel=0.1)
     assert nugget(samples(shape, 0.02, 0.0, power)) == nugget(samples(shape, 0.0, 0.0, power)) == 0
 
 
@@ -45,22 +46,22 @@ def test_texture_of_all_channels_of_a_lattice_is_no_noise():
     assert nugget(own) == pytest.approx(0.4, rel=0.2)
 
 
-def test_texture_that_has_a_direction_is_no_noise():
-    """Differences of noise along one axis are as hard to predict as noise, and alternate along that axis alone."""
+def test_white_texture_and_differences_of_it_are_no_noise():
     lattice = cn.sample(torch.zeros(96, 96, 1, dtype=torch.float64), "every:2").geometry
     noise = torch.randn(49, 48, 1, generator=torch.Generator().manual_seed(0)).double()
-    assert nugget(cn.Samples(lattice, noise[:48])) == pytest.approx(1, rel=0.2)
-    texture = noise.diff(dim=0)
-    assert nugget(cn.Samples(lattice, texture)) == nugget(cn.Samples(lattice, texture.transpose(0, 1))) == 0
+    for texture in (noise[:48], noise.diff(dim=0), noise.diff(dim=0).transpose(0, 1), torch.zeros(48, 48, 1).double()):
+        assert nugget(cn.Samples(lattice, texture)) == 0
 
 
-@pytest.mark.parametrize("shape", [(20, 24, 1), (40, 60, 1), (40, 60, 3), (16, 15, 17, 1), (500, 1), (1, 500, 1)])
-def test_white_noise_has_no_direction(shape):
-    """Fewer than one in twenty draws is taken for texture, and all random walks along one axis are."""
-    draws = np.random.default_rng(0).standard_normal((200, *shape))
-    assert np.mean([is_directed(noise) for noise in draws]) < 0.05
-    if min(shape[:-1]) > 2 and len(shape) > 2:
-        assert all(is_directed(np.cumsum(noise, 0)) for noise in draws)
+def test_windows_of_noise_on_a_ramp_are_much_likelier_with_it_and_smooth_windows_are_not():
+    generator = np.random.default_rng(0)
+    ramp = np.add.outer(np.arange(14.0), np.zeros(14)).ravel()[:, None]
+    noisy = ramp + 0.5 * generator.standard_normal((196, 30))
+    gains, variances = gains_by_noise(noisy, (14, 14), white=True)
+    assert (gains > 10).all() and variances.mean() == pytest.approx(0.25, rel=0.1)
+    assert (gains_by_noise(ramp, (14, 14), white=True)[0] < 1).all()
+    assert (gains_by_noise(noisy - ramp, (14, 14), white=True)[0] < 3).all()
+    assert np.median(gains_by_noise(noisy - ramp, (14, 14), white=False)[0]) > 10
 
 
 def test_a_noisy_lattice_is_fitted_as_one_with_gaps():
