@@ -33,6 +33,7 @@ from .priors.adaptive import Adaptive as Adaptive
 from .priors.denoiser import Denoiser as Denoiser
 from .priors.evolving import Evolving as Evolving
 from .priors.exemplar import Exemplar as Exemplar
+from .priors.kriging import Kriging as Kriging
 from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local
 from .priors.plates import ThinPlate as ThinPlate

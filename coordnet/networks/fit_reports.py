@@ -138,6 +138,15 @@ class PlateReport(FitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KrigingReport(FitReport):
+    """The report of kriging: the numbers of the covariance, with a ``smoothness`` of None for the Gaussian one."""
+
+    smoothness: float | None
+    scale: float
+    nugget: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class PatchWeight(Reported):
     """The weight ``alpha`` that hidden samples gave to patches, or to groups of similar patches.
 

@@ -122,6 +122,7 @@ class Plan(ABC):
     holds_out: bool = False  # whether a fit hides samples itself, and says what it makes of them
     stands_apart: bool = False  # whether such a fit improves on none that was made before
     understates: bool = False  # whether what it says of them is a little worse than its result
+    by_likelihood: bool = False  # whether the likelihood of all samples chooses its numbers
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear
     has_drift: bool = False  # whether a fit finds the coefficients of a drift

@@ -1,5 +1,6 @@
 """What a prior is: parameters, when it suits which samples and what it costs, its plan, and its words."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -19,6 +20,7 @@ Cleaning = Literal["plan", "patches", "windows", "network"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
+SHORT_ROW = 1000  # samples of a row up to which dense systems of all of them take a fraction of a second
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
 
@@ -37,6 +39,15 @@ class Setting:
     def is_long(self) -> bool:
         """Whether an axis is too long for its design matrix to be factorized."""
         return max(axis.count for axis in self.geometry.axes) > LONGEST_AXIS
+
+    @property
+    def is_short_row(self) -> bool:
+        """Whether samples are some nodes of a row, the same for all channels, and few enough for dense systems."""
+        geometry = self.geometry
+        is_row = sum(n > 1 for n in geometry.grid) <= 1 and geometry.is_nodal and not geometry.is_laid
+        has_gaps = geometry.hides_alike and not geometry.is_whole_lattice
+        has_one_mask = geometry.weights is None or geometry.weights.shape[-1] == 1
+        return is_row and has_gaps and has_one_mask and geometry.density * math.prod(geometry.grid) <= SHORT_ROW
 
 
 class Prior(ABC):

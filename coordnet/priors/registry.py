@@ -4,6 +4,7 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
 from coordnet.priors.evolving import Evolving
 from coordnet.priors.exemplar import Exemplar
+from coordnet.priors.kriging import Kriging
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
@@ -12,5 +13,6 @@ from coordnet.priors.spline import Spline
 from coordnet.priors.variation import TotalVariation
 
 # Their candidates are tried in this order, cheap ones first.
-PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Evolving, Smoothness, LeastSquares, Exemplar, TotalVariation)
+WEIGHED = Spline, Adaptive, Kriging, ThinPlate, Local, Evolving
+PRIOR_KINDS = (*WEIGHED, Smoothness, LeastSquares, Exemplar, TotalVariation)
 PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in PRIOR_KINDS}

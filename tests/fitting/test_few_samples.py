@@ -1,4 +1,4 @@
-"""Few samples are fitted by plain plates, or by linear interpolation where single hidden samples ask for it."""
+"""Few samples are fitted by plain plates in the plane, and by kriging in rows."""
 
 import numpy as np
 import pytest
@@ -20,10 +20,11 @@ def some(shape, count):
     return known
 
 
-@pytest.mark.parametrize("count", [2, 5, 17, 25])
-def test_a_ramp_of_few_samples_is_a_ramp(count):
+@pytest.mark.parametrize(("count", "error"), [(2, 1e-10), (5, 5e-3), (17, 1e-4), (25, 1e-10)])
+def test_a_ramp_of_few_samples_is_a_ramp(count, error):
+    """Of 5 and 17 samples none is hidden, so that the process of the longest scale is all that is known of the ramp."""
     ramp = np.linspace(-1, 1, 60)
-    np.testing.assert_allclose(filled(ramp, some(60, count)), ramp, atol=1e-10)
+    np.testing.assert_allclose(filled(ramp, some(60, count)), ramp, atol=error)
 
 
 def test_a_plane_of_few_samples_is_a_plane():
@@ -36,10 +37,11 @@ def test_one_sample_is_a_constant():
 
 
 def test_a_step_of_few_samples_has_no_swings():
-    """Single hidden samples say that a natural cubic spline misses a step by more than lines between samples do."""
+    """A natural cubic spline leaves the range of the samples by a fifth."""
     at = np.array([2, 9, 11, 20, 23, 30, 31, 40, 44, 52, 57])
     step, known = (np.arange(60) > 30.0).astype(float), np.isin(np.arange(60), at).astype(float)
-    np.testing.assert_allclose(filled(step, known), np.interp(np.arange(60), at, step[at]), atol=1e-12)
+    found = filled(step, known)
+    assert -0.05 < found.min() and found.max() < 1.05
 
 
 def test_hidden_samples_that_one_candidate_meets_to_rounding_give_it_all_weight():

@@ -8,6 +8,7 @@ from coordnet.networks.fit_reports import (
     DenoiseReport,
     EvolvingReport,
     FitReport,
+    KrigingReport,
     LeastSquaresReport,
     LocalReport,
     PatchWeight,
@@ -47,6 +48,7 @@ REPORTS = [
     TiledReport(tiles=[2, 1], overlap=16, fits=[LOCAL, ADAPTIVE]),
     DenoiseReport(prior="local", sigma=0.0, sigma_given=False, expected_psnr=None),
     DenoiseReport(prior="local", sigma=0.1, sigma_given=True, tried={"local": 0.1, "adaptive": 0.2}, expected_psnr=3.0),
+    KrigingReport(method="kriging", smoothness=None, scale=3.0, nugget=0.1, device="cpu"),
     EvolvingReport(
         method="frames", bands=[20], stretch=[[1.0, 1.0]], sigma=[0.1], rounds=[1], hidden_errors=[[0.2, 0.1]]
     ),

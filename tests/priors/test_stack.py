@@ -319,7 +319,7 @@ def test_plates_that_smooth_are_candidates_where_little_is_known_or_noise_was_se
         assert bool(smoothing(prior.text for prior in choose_prior(samples).priors)) == expected
 
 
-def test_noisy_rows_take_plates_of_given_numbers_and_are_as_good_as_the_best_smoothing_spline():
+def test_noisy_rows_are_as_good_as_the_best_smoothing_spline():
     """Three random walks; the truth chooses SciPy's smoothing spline of 120 samples."""
     ratios = []
     for seed in (5, 6, 7):
@@ -328,7 +328,6 @@ def test_noisy_rows_take_plates_of_given_numbers_and_are_as_good_as_the_best_smo
         noisy = (walk + 0.2 * torch.randn(300, generator=generator, dtype=torch.float64)).unsqueeze(-1)
         known = torch.rand(300, generator=generator) < 0.4
         samples, at = cn.sample(noisy, known), known.nonzero()[:, 0].numpy()
-        assert not any(prior.searches for prior in choose_prior(samples).priors)
         strengths = 10.0 ** np.arange(-1, 4)
         splines = [make_smoothing_spline(at, noisy[at, 0].numpy(), lam=lam)(np.arange(300)) for lam in strengths]
         best = min(np.square(spline - walk.numpy()).mean() for spline in splines)
@@ -369,6 +368,21 @@ def test_hidden_errors_of_all_candidates_are_reported_and_the_model_is_kept(tmp_
     fit.save(tmp_path / "model.safetensors")
     read = cn.Reconstruction.load(tmp_path / "model.safetensors")
     assert torch.equal(on_grid(read), on_grid(fit)) and read.report == report
+
+
+def test_a_candidate_whose_numbers_the_likelihood_chose_stays_unless_another_is_likely_better():
+    """Errors of plates are those of kriging, but for chance, or a third of them."""
+    samples = masked(waves(1, 200)[0, :, None], 0.5)
+    kinds = cn.Adaptive(), cn.Kriging(), cn.ThinPlate(2, math.inf, 0.0)
+    generator = np.random.default_rng(0)
+    own, chance = generator.standard_normal((2, 60))
+    for errors, chosen in ((0.97 * own + 0.3 * chance, 1), (own / 3, 2)):
+        trial = Trial.__new__(Trial)
+        trial.candidates, trial.nugget, trial._is_small = kinds, 0.0, True
+        trial.plans = [cn.plan(cn.FourierEncoding.like(samples), samples.geometry, kind) for kind in kinds]
+        trial._judged, trial._is_strided, trial._is_clustered, trial._exact = {}, False, False, ()
+        trial.errors, trial._clusters = {0: 1.5 * own, 1: own, 2: errors}, np.arange(60)
+        assert trial.weights().tolist() == np.eye(3)[chosen].tolist()
 
 
 def test_few_samples_leave_the_plates_that_find_their_numbers():

@@ -21,9 +21,6 @@ NEARLY = 3.0  # cut-off in radians a node, just below the nodes' Nyquist frequen
 # Orders of plates without other free numbers, lowest first.
 INTERPOLATING = ByAxes({1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)})
 SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
-# Orders and such cut-offs for rows in which noise was seen; settled on 32 synthetic rows of 120 and 210 samples.
-NOISY_ROW = ((1, 1.0), (1.5, 0.7), (2, 0.5), (2, 0.2), (2, 0.08))
-FEW_OF_A_ROW = 400  # samples of a noisy row from which on hidden ones choose numbers better than those above are
 MOSTLY = 0.5  # share of the nodes that is known from which on plates smooth unasked only where noise was seen
 
 
@@ -81,9 +78,9 @@ class ThinPlate(PlateParameters, Prior):
 
         Nodes that were laid for points have the latter alone. Through points between other nodes, plates go with the
         cut-off ``NEARLY``: where there are more points than nodes around, plates through all of them are wild, which
-        hidden points need not show. Sparse rows with noise have several that smooth (``NOISY_ROW``), since hidden
-        samples are too few to choose numbers. On lattices that skip samples cut-offs would be chosen too low, as a
-        hidden sample is twice as far from its neighbors as the points between samples are.
+        hidden points need not show. Short rows have none that smooth by given numbers, as ``Kriging`` finds better
+        ones. On lattices that skip samples cut-offs would be chosen too low, as a hidden sample is twice as far from
+        its neighbors as the points between samples are.
         """
         geometry = setting.geometry
         if not (geometry.hides_alike and setting.fourier) or setting.robust:
@@ -97,9 +94,8 @@ class ThinPlate(PlateParameters, Prior):
         if not geometry.is_whole_lattice:
             is_row = dimensions(geometry.grid) == 1
             frequency = nyquist(geometry.density, dimensions(geometry.grid))
-            is_sparse = geometry.density < MOSTLY and geometry.density * math.prod(geometry.grid) < FEW_OF_A_ROW
-            if is_row and is_sparse and setting.nugget:
-                return (*plates, *(cls(order, round(c * frequency, 3), 0.0) for order, c in NOISY_ROW))
+            if setting.is_short_row:
+                return (*plates, cls())
             is_exact = geometry.density >= MOSTLY and not setting.nugget
             order, cutoffs = SMOOTHED if not is_exact else (SMOOTHED[0], ())
             smoothed = *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls()

@@ -133,12 +133,21 @@ class Trial:
         return [k for k in self._distinct if not self._is_strided and self._estimate(k) is not None]
 
     @property
+    def _by_likelihood(self) -> list[int]:
+        """The candidates whose numbers the likelihood of all samples chose, of which random hidden ones tell less."""
+        is_random = not (self._is_strided or self._is_clustered)
+        return [k for k in self.errors if is_random and self.plans[k].by_likelihood]
+
+    @property
     def _reference(self) -> int:
         """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
 
-        Gaps are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
+        Where samples are hidden at random, it is the one whose numbers the likelihood of all samples chose, if there is
+        one. Gaps are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
         candidate; the better of them and of that last one is taken.
         """
+        if self._by_likelihood:
+            return self._by_likelihood[0]
         apart = [k for k in self._holders if self.plans[k].stands_apart]
         losses = self._losses
         others = [k for k in self._holders if k not in apart][-1:]
@@ -164,14 +173,15 @@ class Trial:
     def _least(self, gain: Errors) -> float:
         """Return the mean gain for which a sum is taken.
 
-        It is worth its time, and more than chance explains where the reference hid samples itself, but no more than is
+        It is worth its time, and more than chance explains where the reference is not the best one, but no more than is
         clear with any number of samples.
         """
         best = self._reference
         error = _mean_square(self._losses[best])
         folded = self._is_small and not self._is_clustered  # later folds are fits without hidden samples
         proof = SURE if self.plans[best].understates and not folded else LIKELY
-        chance = proof * self._standard_error(gain) if self._holders or self._is_clustered else 0.0
+        is_given = self._holders or self._by_likelihood or self._is_clustered
+        chance = proof * self._standard_error(gain) if is_given else 0.0
         return min(max(WORTH * error, chance), CLEAR * error)
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:

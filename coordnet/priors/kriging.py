@@ -1,0 +1,182 @@
+"""Kriging: Gaussian processes whose covariance maximizes the restricted likelihood of the samples."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.networks.fit_reports import FitReport, KrigingReport
+from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.plates.field import Field, dimensions
+from coordnet.sampling.samples import Geometry
+
+FEWEST = 5  # samples from which on a row is kriged unasked
+MOST_DECIDING = 200  # samples, next to each other in the middle, that decide on the numbers
+SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
+NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
+
+
+@dataclass(frozen=True)
+class Kriging(Prior):
+    """A Gaussian process of unknown constant mean with Matérn's covariance, and white noise.
+
+    Numbers that are not given maximize the restricted likelihood of samples in the middle: no sample is hidden for
+    them, so that it suits few samples. Beyond the samples the process returns to its mean.
+
+    Attributes
+    ----------
+    smoothness : float, optional
+        The smoothness ν: 0.5, 1.5, 2.5, 3.5, or ``math.inf`` for the Gaussian covariance.
+    scale : float, optional
+        The scale of the covariance in nodes of the lattice, relative to which distances count.
+    nugget : float, optional
+        The variance of the noise relative to that of the process; with 0 samples are interpolated.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Notes
+    -----
+    Stein, "Interpolation of Spatial Data: Some Theory for Kriging" (1999), sections 1.5, 2.7 and 6.4.
+    """
+
+    name: ClassVar[str] = "kriging"
+    usage: ClassVar[str] = "[:smoothness=1.5,scale=10,nugget=0]"
+    learns: ClassVar[bool] = True
+    on_cpu: ClassVar[bool] = True
+    smoothness: float | None = None
+    scale: float | None = None
+    nugget: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.smoothness is not None and self.smoothness not in SMOOTHNESSES:
+            raise _checks.wrong("smoothness", "0.5, 1.5, 2.5, 3.5 or inf", self.smoothness)
+        if self.scale is not None:
+            _checks.positive("scale", self.scale)
+        if self.nugget is not None:
+            _checks.nonnegative("nugget", self.nugget)
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan."""
+        return KrigingPlan(encoding, geometry, self, **options)
+
+    @classmethod
+    def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
+        """Return it for short rows with gaps, of more samples than a line needs."""
+        suits = setting.is_short_row and setting.fourier and not setting.robust
+        return (cls(),) if suits and setting.geometry.density * math.prod(setting.geometry.grid) >= FEWEST else ()
+
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether samples are interpolated."""
+        return self.nugget == 0
+
+    @property
+    def searches(self) -> bool:
+        """Whether a number is to be found."""
+        return None in (self.smoothness, self.scale, self.nugget)
+
+    def settled(self, report: FitReport) -> "Kriging":
+        """Return the prior with the numbers of a fit."""
+        if not isinstance(report, KrigingReport):
+            return self
+        return Kriging(report.smoothness or math.inf, report.scale, report.nugget)
+
+
+class KrigingPlan(Plan):
+    """Solve for the best linear unbiased prediction of all nodes, by dense systems of all samples.
+
+    The encoding is that of the signal's grid. Gradients flow to the values, while the numbers are held fixed. A
+    ``ValueError`` is raised if the encoding is not Fourier's, or channels have masks of their own.
+    """
+
+    has_gradient = by_likelihood = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Kriging, **options: Any) -> None:
+        if encoding.axis_encoders:
+            raise _checks.wrong("encoding", "a FourierEncoding for kriging", type(encoding).__name__)
+        if geometry.weights is not None and geometry.weights.shape[-1] > 1:
+            raise _checks.wrong("prior", "cn.Adaptive() for channels with masks of their own", "cn.Kriging")
+        geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.Kriging")
+        if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
+            encoding = FourierEncoding.on(geometry.pixels)
+        super().__init__(encoding, geometry, **options)
+        self.prior = prior
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own numbers."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        numbers: Any = most_likely(self.prior, self.geometry, values[0].detach())
+        f = predicted(numbers, self.geometry, values[0])
+        shape: Any = self.encoding.shape
+        report = KrigingReport(
+            method="kriging, dense",
+            device="cpu",
+            smoothness=None if numbers.smoothness == math.inf else numbers.smoothness,
+            scale=numbers.scale,
+            nugget=numbers.nugget,
+        )
+        return Fitted(continue_smoothly(f[None], shape, 2).to(values), report)
+
+
+def predicted(
+    prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]
+) -> Float[Tensor, "channels *grid"]:
+    """Return the best linear unbiased prediction of all nodes, in float64 on the CPU.
+
+    With the covariance K of the samples and k of nodes and samples, the noise's N, and the constant's column 1, it is
+    [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0].
+    """
+    known, x, weights = _places(geometry)
+    y = values.cpu().double().flatten(1)[:, known]
+    n, nodes = len(x), np.indices(geometry.grid).reshape(len(geometry.grid), -1).T
+    smoothness, scale, nugget = prior.smoothness or SMOOTHNESSES[0], prior.scale or 1.0, prior.nugget or 0.0
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n] = covariance(smoothness, cdist(x, x) / scale) + np.diag((nugget + JITTER) / weights)
+    system[n, n] = 0.0
+    right = torch.cat([y.T, y.new_zeros(1, len(y))])
+    found = torch.linalg.solve(torch.from_numpy(system), right)
+    f = torch.from_numpy(covariance(smoothness, cdist(nodes, x) / scale)) @ found[:n] + found[n]
+    return f.T.reshape(-1, *geometry.grid)
+
+
+def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> Kriging:
+    """Return a prior with the numbers that maximize the restricted likelihood, of those that are tried."""
+    known, x, weights = _places(geometry)
+    y = values.cpu().double().flatten(1)[:, known].T.numpy()
+    distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
+    near = np.sort(np.abs(x - np.median(x, axis=0)).sum(1).argsort()[:MOST_DECIDING])
+    between, root = cdist(x[near], x[near]), np.sqrt(weights[near])
+    smoothnesses = SMOOTHNESSES if prior.smoothness is None else (prior.smoothness,)
+    scales = [distance * s for s in SCALES] if prior.scale is None else [prior.scale]
+    nuggets = NUGGETS if prior.nugget is None else (prior.nugget,)
+    best, most = replace(prior, smoothness=smoothnesses[0], scale=scales[0], nugget=nuggets[0]), -math.inf
+    for smoothness, scale in itertools.product(smoothnesses, scales):
+        k = decomposed(root[:, None] * covariance(smoothness, between / scale) * root)
+        likelihoods = restricted_likelihoods(k, root[:, None] * y[near], root, np.array(nuggets))[0].sum(0)
+        at = int(likelihoods.argmax())
+        if likelihoods[at] > most:
+            best, most = Kriging(smoothness, scale, nuggets[at]), float(likelihoods[at])
+    return best
+
+
+def _places(geometry: Geometry) -> tuple[Tensor, Float[np.ndarray, "n axes"], Float[np.ndarray, " n"]]:
+    """Return which samples are known, their places in nodes of the lattice, and the weights of their squared errors."""
+    known = (geometry.full_weights[..., 0] > 0).flatten().cpu()
+    field = Field.of(geometry, torch.zeros(1, *geometry.shape))
+    return known, field.positions, field.weights

@@ -1,0 +1,140 @@
+"""Kriging: against general formulas, planted processes, and the dense best linear unbiased prediction."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import gamma, kv
+from scipy.stats import multivariate_normal
+
+import coordnet as cn
+from coordnet.fitting.choice import choose_prior
+from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+
+AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
+BETWEEN = np.abs(AT[:, None] - AT)
+
+
+def process(smoothness, scale, count, seed, noise=0.0):
+    """Return a row of a process of variance 1, with white noise."""
+    generator, nodes = np.random.default_rng(seed), np.arange(count)
+    k = covariance(smoothness, np.abs(nodes[:, None] - nodes) / scale) + 1e-9 * np.eye(count)
+    return np.linalg.cholesky(k) @ generator.standard_normal(count) + noise * generator.standard_normal(count)
+
+
+def row(values, share=0.4, seed=0):
+    known = torch.rand(len(values), generator=torch.Generator().manual_seed(seed)) < share
+    return cn.sample(torch.as_tensor(values)[:, None], known)
+
+
+def on_nodes(samples, prior):
+    return cn.fit(samples, prior=prior).render(samples.grid, alignment="sample")[:, 0]
+
+
+@pytest.mark.parametrize("smoothness", [nu for nu in SMOOTHNESSES if nu < math.inf])
+def test_covariances_are_those_of_the_general_formula(smoothness):
+    r = np.linspace(0.1, 9, 40)
+    general = 2 ** (1 - smoothness) / gamma(smoothness) * r**smoothness * kv(smoothness, r)
+    np.testing.assert_allclose(covariance(smoothness, r), general, rtol=1e-10)
+    assert covariance(smoothness, np.zeros(1)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("nugget", [0.01, 1.0])
+def test_the_likelihood_is_that_of_contrasts_whose_mean_is_zero(nugget):
+    """It is relative to another nugget's, as constants are left out; the variance is the one that maximizes it."""
+    y = process(1.5, 3.0, 7, 0)[:, None] + 5
+    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
+
+    def greatest(g):
+        k = contrasts.T @ (covariance(1.5, BETWEEN / 2) + (g + JITTER) * np.eye(7)) @ contrasts
+        z = contrasts.T @ y[:, 0]
+        variances = z @ np.linalg.solve(k, z) / 6 * np.linspace(0.5, 2, 1501)
+        logs = [multivariate_normal(np.zeros(6), v * k).logpdf(z) for v in variances]
+        return max(logs), variances[int(np.argmax(logs))]
+
+    found, variances = restricted_likelihoods(
+        decomposed(covariance(1.5, BETWEEN / 2)), y, np.ones(7), np.array([nugget, 0.1])
+    )
+    (first, variance), (second, _) = greatest(nugget), greatest(0.1)
+    assert found[0, 0] - found[0, 1] == pytest.approx(first - second, abs=1e-5)
+    assert variances[0, 0] == pytest.approx(variance, rel=2e-3)
+
+
+@pytest.mark.parametrize("smoothness", SMOOTHNESSES)
+@pytest.mark.parametrize("weights", [None, 4.0])
+def test_a_fit_is_the_prediction_from_its_noise_and_the_generalized_mean(smoothness, weights):
+    """With weights w the noise of samples is divided by w."""
+    y, known = process(0.5, 4.0, 40, 1), np.arange(40) % 3 == 0
+    w = torch.from_numpy(np.where(known, weights or 1.0, 0.0))[:, None]
+    samples = cn.Samples(cn.MaskedLattice((40,), weights=w), torch.from_numpy(y)[:, None])
+    f = on_nodes(samples, cn.Kriging(smoothness, 5.0, 0.2)).numpy()
+    x, nodes = np.flatnonzero(known), np.arange(40)
+    k = covariance(smoothness, np.abs(x[:, None] - x) / 5) + 0.2 / (weights or 1.0) * np.eye(len(x))
+    inverse = np.linalg.inv(k)
+    mean = inverse.sum(0) @ y[x] / inverse.sum()
+    expected = mean + covariance(smoothness, np.abs(nodes[:, None] - x) / 5) @ inverse @ (y[x] - mean)
+    np.testing.assert_allclose(f, expected, atol=1e-7)
+
+
+def test_samples_are_interpolated_without_noise_and_far_ones_are_the_mean():
+    y = process(1.5, 6.0, 300, 2)
+    known = torch.zeros(300, dtype=torch.bool)
+    known[:60:4] = True
+    f = on_nodes(cn.sample(torch.from_numpy(y)[:, None], known), cn.Kriging(1.5, 6.0, 0.0))
+    np.testing.assert_allclose(f[known], y[known.numpy()], atol=1e-8)
+    assert float(f[200:].std()) < 1e-6
+
+
+@pytest.mark.parametrize(("smoothness", "noise"), [(0.5, 0.0), (2.5, 0.0), (2.5, 0.3)])
+def test_planted_numbers_are_found(smoothness, noise):
+    reports = [cn.fit(row(process(smoothness, 8.0, 400, seed, noise)), prior=cn.Kriging()).report for seed in range(8)]
+    assert np.median([report.smoothness or 9 for report in reports]) == pytest.approx(smoothness, abs=1.01)
+    assert 4 < np.exp(np.mean([np.log(report.scale) for report in reports])) < 16
+    assert np.median([report.nugget for report in reports]) == pytest.approx(noise**2, abs=0.03)
+
+
+def test_fits_of_planted_processes_are_nearly_as_good_as_with_their_own_numbers():
+    ratios = []
+    for seed in range(12):
+        y = process(1.5, 6.0, 240, seed, 0.0)
+        errors = [
+            (on_nodes(row(y, 0.25, seed), prior) - torch.from_numpy(y)).square().mean()
+            for prior in (cn.Kriging(), cn.Kriging(1.5, 6.0, 0.0))
+        ]
+        ratios.append(float(errors[0] / errors[1]))
+    assert np.exp(np.mean(np.log(ratios))) < 1.15
+
+
+def test_gradients_are_those_of_a_linear_fit_with_the_numbers_held_fixed():
+    samples = row(process(1.5, 6.0, 60, 3))
+    values = samples.values.clone().requires_grad_()
+    chosen = cn.fit(samples, prior=cn.Kriging()).report
+    fixed = cn.Kriging(chosen.smoothness or math.inf, chosen.scale, chosen.nugget)
+    towards = torch.randn(60, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    (found,) = torch.autograd.grad(on_nodes(cn.Samples(samples.geometry, values), cn.Kriging()) @ towards, values)
+    step = torch.randn(values.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    change = on_nodes(cn.Samples(samples.geometry, samples.values + step), fixed) - on_nodes(samples, fixed)
+    assert float((found * step).sum()) == pytest.approx(float(change @ towards), rel=1e-6)
+
+
+def test_short_rows_with_gaps_are_kriged_and_others_are_not():
+    y = torch.rand(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert cn.Kriging() in choose_prior(row(y[:300])).priors
+    others = [row(y), cn.sample(y[:300, None], "every:2"), cn.sample(y[:900].reshape(30, 30, 1), "random:0.4")]
+    assert not any(isinstance(p, cn.Kriging) for s in others for p in choose_prior(s).priors)
+
+
+def test_a_few_samples_of_a_row_are_kriged():
+    x = torch.arange(60, dtype=torch.float64)
+    known = torch.zeros(60, dtype=torch.bool)
+    known[[2, 9, 15, 22, 30, 37, 43, 50, 58]] = True
+    fit = cn.fit(cn.sample(torch.sin(x / 9)[:, None], known))
+    assert fit.report.used("auto") == "kriging"
+    assert float((fit.render((60,), alignment="sample")[:, 0] - torch.sin(x / 9)).abs().max()) < 0.02
+
+
+def test_wrong_numbers_are_refused():
+    for wrong in ({"smoothness": 1.0}, {"scale": 0.0}, {"nugget": -1.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            cn.Kriging(**wrong)
