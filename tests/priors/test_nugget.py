@@ -53,6 +53,12 @@ def test_white_texture_and_differences_of_it_are_no_noise():
         assert nugget(cn.Samples(lattice, texture)) == 0
 
 
+@pytest.mark.parametrize("power", [0.8, 1.0, 1.25])
+def test_rough_fields_whose_windows_are_a_little_likelier_with_noise_have_none(power):
+    rough = samples((90, 100), 0.0, 0.0, power)
+    assert nugget(rough) == 0
+
+
 def test_windows_of_noise_on_a_ramp_are_much_likelier_with_it_and_smooth_windows_are_not():
     generator = np.random.default_rng(0)
     ramp = np.add.outer(np.arange(14.0), np.zeros(14)).ravel()[:, None]
