@@ -35,7 +35,7 @@ WINDOW_SMOOTHNESSES, WINDOW_SCALES = (0.5, 1.5, 2.5), (1.0, 2.0, 4.0, 8.0, 16.0,
 WINDOW_NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
 # Log-likelihood for each sample that noise gains in the median of windows, from which on it counts. Settled on 256
 # crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in [0, 1].
-SHOWN = 0.05
+LIKELIER = 0.05
 # Deviation of noise on such a lattice, relative to the range, up to which it is left: the grain of photographs is alike
 # at neighboring nodes, so that smoothing loses up to 5 dB between them.
 LATTICE_GRAIN = 0.03
@@ -100,7 +100,7 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     if y.size == 0:
         return 0.0
     gains, variances = gains_by_noise(y, window, white=channels == 1)
-    return float(np.median(variances)) if np.median(gains) > SHOWN * len(y) else 0.0
+    return float(np.median(variances)) if np.median(gains) > LIKELIER * len(y) else 0.0
 
 
 def gains_by_noise(

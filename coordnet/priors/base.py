@@ -20,7 +20,7 @@ Cleaning = Literal["plan", "patches", "windows", "network"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
-SHORT_ROW = 1000  # samples of a row up to which dense systems of all of them take a fraction of a second
+SHORT_ROW = range(5, 1001)  # samples of a row that tell a covariance and do not make dense systems slow
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
 
@@ -42,12 +42,12 @@ class Setting:
 
     @property
     def is_short_row(self) -> bool:
-        """Whether samples are some nodes of a row, the same for all channels, and few enough for dense systems."""
+        """Whether samples are some nodes of a row, the same for all channels, and as many as ``SHORT_ROW`` says."""
         geometry = self.geometry
         is_row = sum(n > 1 for n in geometry.grid) <= 1 and geometry.is_nodal and not geometry.is_laid
         has_gaps = geometry.hides_alike and not geometry.is_whole_lattice
         has_one_mask = geometry.weights is None or geometry.weights.shape[-1] == 1
-        return is_row and has_gaps and has_one_mask and geometry.density * math.prod(geometry.grid) <= SHORT_ROW
+        return is_row and has_gaps and has_one_mask and round(geometry.density * math.prod(geometry.grid)) in SHORT_ROW
 
 
 class Prior(ABC):

@@ -21,9 +21,8 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.sampling.samples import Geometry
 
-FEWEST = 5  # samples from which on a row is kriged unasked
 MOST_DECIDING = 200  # samples, next to each other in the middle, that decide on the numbers
-SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
+RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
 NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
 
 
@@ -75,9 +74,8 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return it for short rows with gaps, of more samples than a line needs."""
-        suits = setting.is_short_row and setting.fourier and not setting.robust
-        return (cls(),) if suits and setting.geometry.density * math.prod(setting.geometry.grid) >= FEWEST else ()
+        """Return it for short rows with gaps."""
+        return (cls(),) if setting.is_short_row and setting.fourier and not setting.robust else ()
 
     @property
     def keeps_samples(self) -> bool:
@@ -163,7 +161,7 @@ def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "chann
     near = np.sort(np.abs(x - np.median(x, axis=0)).sum(1).argsort()[:MOST_DECIDING])
     between, root = cdist(x[near], x[near]), np.sqrt(weights[near])
     smoothnesses = SMOOTHNESSES if prior.smoothness is None else (prior.smoothness,)
-    scales = [distance * s for s in SCALES] if prior.scale is None else [prior.scale]
+    scales = [distance * s for s in RELATIVE_SCALES] if prior.scale is None else [prior.scale]
     nuggets = NUGGETS if prior.nugget is None else (prior.nugget,)
     best, most = replace(prior, smoothness=smoothnesses[0], scale=scales[0], nugget=nuggets[0]), -math.inf
     for smoothness, scale in itertools.product(smoothnesses, scales):
