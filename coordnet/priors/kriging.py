@@ -74,8 +74,13 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return it for short rows with gaps."""
-        return (cls(),) if setting.is_short_row and setting.fourier and not setting.robust else ()
+        """Return it for short rows with gaps, or that skip nodes.
+
+        Where nodes are skipped, samples are interpolated: their distances are all alike, so that a smooth process with
+        noise is hardly told from a rough one.
+        """
+        suits = setting.is_short_row and setting.fourier and not setting.robust
+        return (cls(nugget=0.0 if setting.geometry.is_strided else None),) if suits else ()
 
     @property
     def keeps_samples(self) -> bool:

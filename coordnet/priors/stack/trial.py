@@ -134,16 +134,18 @@ class Trial:
 
     @property
     def _by_likelihood(self) -> list[int]:
-        """The candidates whose numbers the likelihood of all samples chose, of which random hidden ones tell less."""
-        is_random = not (self._is_strided or self._is_clustered)
-        return [k for k in self.errors if is_random and self.plans[k].by_likelihood]
+        """The candidates whose numbers the likelihood of all samples chose, of which hidden ones tell less.
+
+        A lattice's own half tells less, since its samples are twice as far apart. Of hidden gaps that is not known.
+        """
+        return [k for k in self.errors if not self._is_clustered and self.plans[k].by_likelihood]
 
     @property
     def _reference(self) -> int:
         """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
 
-        Where samples are hidden at random, it is the one whose numbers the likelihood of all samples chose, if there is
-        one. Gaps are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
+        Where no gaps are hidden, it is the one whose numbers the likelihood of all samples chose, if there is one. Gaps
+        are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
         candidate; the better of them and of that last one is taken.
         """
         if self._by_likelihood:
