@@ -1,16 +1,20 @@
 """The level of white noise on a picture by its flat windows, which most of the frequencies tell."""
 
+import math
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.restore.noise_windows import Windows
+from coordnet.restore.noise_windows import Windows, expected_energy
 
 # Frequencies in cycles per pixel by which windows are taken for flat, and the least of those that tell the level: flat
 # windows are chosen by other modes than these, and so their mean is not too low.
 COARSE, FINE = (0.05, 0.26), 0.3
 FEWEST, ENOUGH = 24, 0.1  # windows that are not clipped, and their share of all, from which on they tell the level
-UNCLIPPED = 2.0  # standard deviations from an end that clips, beyond which windows count
+UNCLIPPED = 0.5  # least variance in a window relative to that before clipping, from which on it counts
+ROUNDS = 3  # times that the noise in windows that were clipped is found from the level, and this from the windows
 BINS, IN_BIN = 6, 16  # parts by brightness in which windows are compared, and windows in each at least
 # Quantile of the windows' energies, relative to noise alone, that shows too high a level where that is larger by FAR.
 LOW, IN_NOISE, FAR = 0.1, 0.8, 1.25
@@ -19,40 +23,60 @@ DIFFERENT = 2.0  # standard deviations above the least level of the channels, be
 
 
 def flat_level(
-    picture: Float[Tensor, "height width channels"], sigma: float, *, ends: tuple[float, float], count: float
+    picture: Float[Tensor, "height width channels"],
+    sigma: float,
+    variance: Callable[[float], Float[Tensor, "height width channels"]],
+    *,
+    count: float,
 ) -> float:
     """Return the standard deviation of white noise, by the fine modes of windows that are flat for a first estimate.
 
-    The first estimate ``sigma`` has the weight of ``count`` independent values. It is lowered first where the windows
-    of each brightness with the least energy have less than noise would leave there: texture has raised it then. Windows
-    near ``ends`` that clipped the values do not count, and where few others are left, the estimate is as it was.
+    The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
+    clipped: the energies of each window are relative to it. The first estimate ``sigma`` has the weight of ``count``
+    independent values. It is lowered first where the windows of each brightness with the least energy have less than
+    noise would leave there: texture has raised it then. Windows that are mostly clipped do not count, and where few
+    others are left, the estimate is as it was.
     """
     windows = Windows.of(picture, ends=1.0)
-    counted = _unclipped(windows.means, sigma, ends)
-    if int(counted.sum()) < max(FEWEST, ENOUGH * len(counted)):
-        return sigma
-    modes, radius = windows.modes[counted], windows.radius
-    parts = torch.stack([(radius > COARSE[0]) & (radius < COARSE[1]), radius > FINE]).to(windows.seen)
-    energy = modes.real.square() + modes.imag.square()
-    coarse, fine = (energy @ (parts / windows.seen.sum(1) / parts.sum(1, keepdim=True)).mT).unbind(2)
-    variance, least = sigma * sigma, _least(fine, windows.means[counted].mean(1))
-    if variance > FAR * least:
-        variance, count = least, 0.0
+    bands = torch.stack([(windows.radius > COARSE[0]) & (windows.radius < COARSE[1]), windows.radius > FINE])
+    bands = bands.to(windows.seen)
+    energy = windows.modes.real.square() + windows.modes.imag.square()
+    energy = energy @ (bands / windows.seen.sum(1) / bands.sum(1, keepdim=True)).mT
+    first = None
+    for _ in range(ROUNDS):
+        share = expected_energy(variance(sigma), windows.shape) @ windows.rotation.square() / sigma**2
+        counted = (share > UNCLIPPED).all(1)
+        if int(counted.sum()) < max(FEWEST, ENOUGH * len(counted)):
+            break
+        coarse, fine = (energy[counted] / share[counted].unsqueeze(2)).unbind(2)
+        if first is None:
+            first, least = sigma * sigma, _least(fine, windows.means[counted].mean(1))
+            first, count = (least, 0.0) if first > FAR * least else (first, count)
+            sigma = math.sqrt(first)
+        sigma = _told(coarse, fine, sigma * sigma, INDEPENDENT * float(bands[1].sum()), first * count, count)
+    return sigma
+
+
+def _told(
+    coarse: Float[Tensor, "windows channels"],
+    fine: Float[Tensor, "windows channels"],
+    variance: float,
+    modes: float,
+    total: float,
+    count: float,
+) -> float:
+    """Return the level that the fine modes of windows tell, of which the coarse ones have less than a variance.
+
+    Each window has a number of independent ``modes``. The first estimate adds a ``total`` of some ``count``.
+    """
     is_flat = (coarse < variance).to(fine)
     number = is_flat.sum(0)
     levels = torch.where(number > 0, (fine * is_flat).sum(0) / number.clamp(min=1), torch.inf)
-    values = INDEPENDENT * parts[1].sum() * number
+    values = modes * number
     known = levels < (1 + DIFFERENT * (2 / values.clamp(min=1)).sqrt()) * levels.min().clamp(max=FAR * variance)
-    weights = values * known
-    total = (weights * torch.where(known, levels, 0.0)).sum() + count * variance
-    return float(torch.where(known.any(), total / (weights.sum() + count), variance).sqrt())
-
-
-def _unclipped(
-    means: Float[Tensor, "windows channels"], sigma: float, ends: tuple[float, float]
-) -> Bool[Tensor, " windows"]:
-    """Return which windows have all means away from the ends that clip, which are infinite where none does."""
-    return ((means > ends[0] + UNCLIPPED * sigma) & (means < ends[1] - UNCLIPPED * sigma)).all(1)
+    if not bool(known.any()):
+        return math.sqrt(variance)
+    return math.sqrt((float((values * levels)[known].sum()) + total) / (float(values[known].sum()) + count))
 
 
 def _least(energy: Float[Tensor, "windows channels"], brightness: Float[Tensor, " windows"]) -> float:

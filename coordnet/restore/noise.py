@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
 from coordnet.restore.drawn import is_drawn, rounding_error
@@ -51,9 +52,8 @@ def noise_level(signal: Signal) -> float:
     noise = ClippedNoise.on(signal, seen_level(signal))
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
-        low, high = noise.low if noise.clips[0] else -math.inf, noise.high if noise.clips[1] else math.inf
-        count = OF_MEDIAN * (1 - CORNER[2]) ** 2 * math.prod(signal.shape[:2])
-        level = flat_level(signal, level, ends=(low, high), count=count)
+        means, count = local_means(signal), OF_MEDIAN * (1 - CORNER[2]) ** 2 * math.prod(signal.shape[:2])
+        level = flat_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means), count=count)
     return float(units) * level if float(units) * level > dither else 0.0
 
 
@@ -66,14 +66,26 @@ def level_before(signal: Signal, noise: "ClippedNoise") -> float:
     if level > 0 and any(noise.clips):
         values = signal.movedim(-1, 0).unsqueeze(0)
         mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
-        means, rotation = window_means(values), principal(values - mean)[0]
+        means, rotation = local_means(signal).movedim(-1, 0).unsqueeze(0), principal(values - mean)[0]
         for _ in range(UNCLIPPING):
-            variance = rotate(rotation.mT.square(), replace(noise, sigma=level).variance(means))
+            variance = rotate(rotation.mT.square(), window_means(replace(noise, sigma=level).variance(means)))
             clipped = float(lower_median(variance.flatten(2)).min().sqrt())
             if not clipped > 0:  # nearly all values are at the ends and say nothing about the noise before clipping
                 return seen
             level *= seen / clipped
     return level
+
+
+def local_means(signal: Signal) -> Signal:
+    """Return the mean of every sample and its neighbors, 3 along each axis: where the noise of which is looked up.
+
+    Where a window is partly clipped, the mean over the variances there is less than the variance at the window's mean.
+    """
+    values, ones = signal.movedim(-1, 0).unsqueeze(0), (1,) * (signal.ndim - 1)
+    values = reflect(values, ones, ones)
+    for axis in range(2, values.ndim):
+        values = values.unfold(axis, 3, 1).mean(-1)
+    return values[0].movedim(0, -1)
 
 
 def seen_level(signal: Signal, share: float = 0.5) -> float:

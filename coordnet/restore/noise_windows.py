@@ -65,6 +65,12 @@ class Windows:
         return list(self.radius.argsort().chunk(BANDS))
 
 
+def expected_energy(variance: Float[Tensor, "*grid channels"], shape: tuple[int, ...]) -> Float[Tensor, "windows c"]:
+    """Return the mean energy that white noise leaves in the modes of each window, for its variance at every sample."""
+    tiles = _tiles(variance.detach().double().cpu().movedim(-1, 0), shape)
+    return (tiles * _taper(shape).square()).flatten(2).sum(2)
+
+
 def with_energy(variance: Float[Tensor, " channels"], axes: int) -> Bool[Tensor, " channels"]:
     """Return which rotated channels have energy, by ascending variance in the signal's units and its number of axes.
 

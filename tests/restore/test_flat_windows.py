@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -8,7 +6,10 @@ from coordnet.restore.flat_windows import flat_level
 from coordnet.restore.noise import noise_level
 from tests.helpers import synthetic_photograph
 
-NO_ENDS = (-math.inf, math.inf)
+
+def constant(like):
+    """The variance at every pixel of white noise that was not clipped."""
+    return lambda sigma: torch.full_like(like, sigma**2)
 
 
 def picture(size=192, channels=3):
@@ -30,22 +31,25 @@ def test_texture_that_raised_the_first_estimate_lowers_it(generator):
     checks = (-1.0) ** (torch.arange(192)[:, None] + torch.arange(192))
     noisy = truth + (strength * checks)[..., None] * torch.tensor([0.1, 0.09, 0.11], dtype=torch.float64)
     noisy = noisy + 0.02 * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
-    assert flat_level(noisy, 0.06, ends=NO_ENDS, count=1000.0) == pytest.approx(0.02, rel=0.1)
+    assert flat_level(noisy, 0.06, constant(noisy), count=1000.0) == pytest.approx(0.02, rel=0.1)
 
 
-def test_windows_near_an_end_that_clips_do_not_count(generator):
-    """The bright half has less noise than there was."""
+@pytest.mark.parametrize("sigma", [0.1, 0.2])
+def test_noise_that_was_clipped_is_told_within_three_percent(sigma, generator):
+    """The bright half is close to the end that clips, and has less noise than there was: half of it with bars."""
     truth = picture()
     truth[:, 96:] = truth[:, 96:] / 4 + 0.85
-    clipped = (truth + 0.05 * torch.randn(truth.shape, generator=generator, dtype=torch.float64)).clamp(0, 1)
-    assert flat_level(clipped, 0.05, ends=(-math.inf, 1.0), count=0.0) == pytest.approx(0.05, rel=0.03)
-    assert flat_level(clipped, 0.05, ends=NO_ENDS, count=0.0) < 0.047
+    truth[96:, ::12] = truth[96:, ::12] - 0.4
+    noisy = truth + sigma * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+    clipped = noisy.clamp(0, 1)
+    assert noise_level(clipped) == pytest.approx(sigma, rel=0.03)
+    assert flat_level(clipped, sigma, constant(clipped), count=0.0) < 0.96 * sigma
 
 
 def test_an_estimate_stays_where_nearly_all_is_clipped():
     white = torch.ones(64, 64, 1)
     white[20:24, 20:24] = 0.5
-    assert flat_level(white, 0.07, ends=(-math.inf, 1.0), count=10.0) == 0.07
+    assert flat_level(white, 0.07, lambda sigma: 1e-4 * sigma**2 * (1 + white), count=10.0) == 0.07
 
 
 def test_waves_without_low_frequencies_do_not_raise_the_level():
