@@ -38,6 +38,9 @@ STRONG, CORRELATED = 0.05, 5.0  # power relative to the largest that counts, and
 # Quantile of the energies, relative to that of noise, below which there is none: noisy photographs have 0.55 and more,
 # but one of demosaiced photons 0.5; smooth drawings, tissue and coins without noise have 0.02 to 0.45.
 ABSENT = 0.4
+# Least share of the power of noise in clips that its mirror images have: noise after H.264 has 0.72 and mostly 0.9,
+# tissue and other textures that move have up to 0.55.
+MIRRORED = 0.65
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 
@@ -132,12 +135,20 @@ def _found(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> N
 
 def _supported(windows: Windows, found: Found, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model of what was found in windows if they support it, None for white noise."""
+    if _moves(windows, found.spectra[-1]):
+        return None
     bands = _bands(windows, found.spectra[: max(1, len(found.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
     if float(bands.max() / bands.min()) < (FLAT if len(found.spectra) > 1 else PEAKED):
         model = _white(found, float(bands[BANDS // 2 :].mean()))
         return model if model.gain > 0 else None
     model = colored_model(windows, found, is_compressed=is_compressed)
     return None if model is None or (not is_compressed and _is_absent(windows, model)) else model
+
+
+def _moves(windows: Windows, spectrum: Float[Tensor, " modes"]) -> bool:
+    """Return whether a spectrum of three axes is that of texture which moves, as its mirror images have less power."""
+    share = float(symmetric(spectrum, windows.shape).mean() / spectrum.mean())
+    return len(windows.shape) == 3 and share < MIRRORED
 
 
 def _is_absent(windows: Windows, model: NoiseModel) -> bool:

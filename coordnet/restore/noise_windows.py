@@ -82,14 +82,16 @@ def with_energy(variance: Float[Tensor, " channels"], axes: int) -> Bool[Tensor,
 
 
 def symmetric(spectrum: Float[Tensor, " modes"], shape: tuple[int, ...]) -> Float[Tensor, " modes"]:
-    """Return the power that a spectrum on square windows has in two of four directions at least: the second smallest.
+    """Return the power that a spectrum has in two of four directions at least: the second smallest.
 
-    The directions are those of a frequency and its mirror images by the axes and by their diagonal. Textures have most
-    of their energy in one of them, or along both diagonals; noise seldom differs by direction.
+    The directions are those of a frequency and its mirror images: by the axes, and of pictures by their diagonal too.
+    Textures have most of their energy in one of them, or along both diagonals, and those that move on a plane of
+    frequencies that their velocity tilts; noise seldom differs by direction.
     """
     full = torch.cat([spectrum.max().reshape(1), spectrum]).reshape(shape)
-    mirrored = full.flip(0).roll(1, 0)
-    same = [full, mirrored, *([full.mT, mirrored.mT] if shape[0] == shape[1] else [])]
+    axes = range(1 if len(shape) == 2 else len(shape))  # the images by both axes of a picture are the same
+    same = [full, *(full.flip(axis).roll(1, axis) for axis in axes)]
+    same += [image.mT for image in same] if len(shape) == 2 and shape[0] == shape[1] else []
     return torch.stack(same).sort(0).values[1].flatten()[1:]
 
 
