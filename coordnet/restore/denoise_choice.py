@@ -80,7 +80,7 @@ def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -
         raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
     if kind == "rician":
         return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
-    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim not in (3, 4)):
+    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim == 2):
         return NoiseModel()
     return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
 

@@ -16,7 +16,7 @@ from coordnet import _checks
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.restore.drawn import is_drawn, rounding_error
+from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
 from coordnet.restore.flat_windows import flat_level
 from coordnet.restore.noise_windows import with_energy
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
@@ -42,11 +42,12 @@ def noise_level(signal: Signal) -> float:
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
     windows, is as seen. The flat windows of a picture tell it better (see ``flat_level``). A picture that
-    ``is_drawn`` has none, nor has one whose dither explains it (see ``rounding_error``).
+    ``is_drawn`` has none, nor has one whose dither explains it (see ``rounding_error``) or whose neighboring pixels are
+    equal too often (see ``most_noise``).
     """
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
-    dither = rounding_error(signal) if signal.ndim == 3 else 0.0
+    dither, most = (rounding_error(signal), most_noise(signal)) if signal.ndim == 3 else (0.0, math.inf)
     units = units_of(signal.unsqueeze(0))[0]
     signal = signal / units
     noise = ClippedNoise.on(signal, seen_level(signal))
@@ -54,7 +55,7 @@ def noise_level(signal: Signal) -> float:
     if signal.ndim == 3 and level > 0:
         means, count = local_means(signal), OF_MEDIAN * (1 - CORNER[2]) ** 2 * math.prod(signal.shape[:2])
         level = flat_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means), count=count)
-    return float(units) * level if float(units) * level > dither else 0.0
+    return float(units) * level if dither < float(units) * level < most else 0.0
 
 
 def level_before(signal: Signal, noise: "ClippedNoise") -> float:

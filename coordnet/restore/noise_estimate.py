@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.restore.demosaiced_noise import demosaiced_noise
-from coordnet.restore.drawn import is_drawn, rounding_error
+from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
 from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
@@ -38,9 +38,9 @@ STRONG, CORRELATED = 0.05, 5.0  # power relative to the largest that counts, and
 # Quantile of the energies, relative to that of noise, below which there is none: noisy photographs have 0.55 and more,
 # but one of demosaiced photons 0.5; smooth drawings, tissue and coins without noise have 0.02 to 0.45.
 ABSENT = 0.4
-# Least share of the power of noise in clips that its mirror images have: noise after H.264 has 0.72 and mostly 0.9,
-# tissue and other textures that move have up to 0.55.
-MIRRORED = 0.65
+# Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
+# 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
+MIRRORED = 0.75
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 
@@ -92,8 +92,9 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     if found is None:
         return None
     model = found.in_units(units)
-    is_dither = signal.ndim == 3 and float(model.variance(signal).mean()) < rounding_error(signal) ** 2
-    return None if is_dither else model
+    level = math.sqrt(float(model.variance(signal).mean()))
+    is_possible = signal.ndim != 3 or rounding_error(signal) <= level < most_noise(signal)
+    return model if is_possible else None
 
 
 def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseModel:

@@ -4,12 +4,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
+from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import _is_absent, required_noise
 from coordnet.restore.noise_factors import Factors, Line, deconvolved, found_in
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
+from coordnet.restore.restored import Tiles
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -214,3 +217,25 @@ def test_a_toned_picture_is_a_gray_one(generator):
     assert toned.kind == gray.kind == "colored"
     power = torch.diagonal(toned.autocovariance[:, :, 0, 0]) * toned.floor
     torch.testing.assert_close(power, tone.square() * gray.floor, rtol=0.2, atol=0)
+
+
+def moving(texture, step):
+    """A clip of a picture that moves by one step along both axes from frame to frame."""
+    return torch.stack([texture.roll((step * k, -step * k), (0, 1)) for k in range(16)])
+
+
+def test_colored_noise_of_a_clip_is_found_unasked(generator):
+    truth = moving(synthetic_photograph(64, 64).double(), 1)[:, 4:60, 4:60]
+    white = torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+    noise = torch.from_numpy(gaussian_filter(white.numpy(), (0.5, 0.5, 0.5, 0)))
+    clip = truth + 0.1 * noise / noise.std()
+    found = settled(clip, None, "auto", cn.Adaptive(), 0, Tiles(tuple(clip.shape[:-1]))).noise
+    assert found.model.kind == "colored"
+    assert found.level == pytest.approx(0.1, rel=0.2)
+    assert cn.estimate_noise(truth + 0.1 * white, dimensions=3).kind == "white"
+
+
+def test_texture_that_moves_is_no_noise(generator):
+    texture = torch.randn(48, 48, 3, generator=generator, dtype=torch.float64)
+    texture = 0.5 + 0.3 * torch.from_numpy(gaussian_filter(texture.numpy(), (0.7, 0.7, 0)))
+    assert cn.estimate_noise(moving(texture, 1), dimensions=3).kind != "colored"
