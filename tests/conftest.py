@@ -19,7 +19,8 @@ from tests import annotations as annotated
 MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
 TESTS = Path(__file__).parent
 DATA = TESTS.parents[1] / "shared" / "data"
-CALLERS = ("cli", "bench", "comparison", "restore", "test_readme.py")  # rooms that call the others, and README's lines
+# Rooms that call the others, and README's lines.
+CALLERS = ("cli", "bench", "comparison", "restore", "xarray", "test_readme.py")
 
 # Fixtures import what they need, because the process that starts the workers reads this file too, before they start.
 

@@ -30,6 +30,7 @@ SMALLER = {  # sizes and numbers of the notebooks by those with which the test r
         "[84:228, 164:308]": "[84:180, 164:260]",
         "quarter = cn.sample(": "cup = cup[:48, :48]\nquarter = cn.sample(",
         "render((48, 48)": "render((16, 16)",
+        "fit = cn.fit(quarter, prior=cn.Adaptive())": "fit = cn.fit(quarter, prior=cn.Adaptive(rounds=1))",
     },
     "5_video": {"FRAMES, SIDE, SPEED, BALL = 24, 40": "FRAMES, SIDE, SPEED, BALL = 15, 24"},
     "6_attention": {"batch, tested = 16": "batch, tested = 100"},

@@ -162,7 +162,7 @@ def test_few_points_have_no_score(grid, tmp_path):
         (("--value", "t2m", "--period", "lon"), "--period: expected COLUMN=… with one of lat, lon"),
         (("--value", "t2m", "--period", "lon=west"), "--period: expected lon= and a positive number"),
         (("--value", "t2m", "--unit", "depth=m"), "--unit: expected COLUMN=… with one of lat, lon, t2m"),
-        (("--value", "t2m", "--max-distance", "0"), "--max-distance: expected a positive finite number"),
+        (("--value", "t2m", *PRIOR, "--max-distance", "0"), "--max-distance: expected a positive finite number"),
         (("--value", "t2m", "--prior", "plates:order=99"), "order"),
         (("--x", "x", "--value", "t2m"), "expected a column 'x'"),
     ],
