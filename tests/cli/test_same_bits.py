@@ -12,7 +12,7 @@ from coordnet.media import read_media, write_media
 from tests.helpers import synthetic_photograph
 
 SEED = 3
-KNOWN = np.random.default_rng(0).random((24, 20)) < 0.6
+KNOWN = np.random.default_rng(0).random((24, 20)) < 0.9
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def test_upscale(command, channels, factor):
 
 @pytest.mark.parametrize("options", [(), ("--sigma", 0.1)])
 def test_denoise(command, options):
-    noisy = synthetic_photograph(24, 20) + 0.1 * torch.randn(24, 20, 3, generator=torch.Generator().manual_seed(0))
+    noisy = synthetic_photograph(12, 14) + 0.1 * torch.randn(12, 14, 3, generator=torch.Generator().manual_seed(0))
     written, model, given = command("denoise", *options, signal=noisy.clamp(0, 1))
     same(written, model, cn.denoise(given, *options[1:], seed=SEED))
 
 
 @pytest.mark.parametrize(("options", "prior"), PRIORS[:2])
 def test_demosaic(command, options, prior):
-    signal = synthetic_photograph(12, 10, 1)
+    signal = synthetic_photograph(8, 8, 1)
     written, model, given = command("demosaic", "--pattern", "GRBG", *options, signal=signal)
     same(written, model, cn.demosaic(given[..., 0], "GRBG", prior=prior, seed=SEED))
 
@@ -92,7 +92,7 @@ def test_reconstruct(command, options, choices):
 
 
 def test_fit(run, tmp_path):
-    points = torch.rand(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    points = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     rows = torch.cat([points, (points[:, :1] * 5).sin()], dim=1)
     np.savetxt(tmp_path / "a.csv", rows.numpy(), delimiter=",")
     options = ("--shape", "16,12", "--bounds", "0,1,0,1", "--seed", SEED, "--out", "out", "--quiet")

@@ -106,7 +106,7 @@ def test_a_steep_slope_is_no_noise():
     assert noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
 
 
-@pytest.mark.parametrize("grid", [(300,), (10, 12, 9), (1, 40), (40, 1), (3, 5), (1, 1), (5, 6, 4, 4)])
+@pytest.mark.parametrize("grid", [(300,), (5, 6, 7), (1, 40), (40, 1), (3, 5), (1, 1), (3, 4, 3, 4)])
 def test_any_number_of_axes(grid, monkeypatch):
     monkeypatch.setattr("coordnet.restore.wiener.PADDING", 4)
     truth = torch.zeros(*grid, 2) + torch.sin(3 * torch.linspace(0, 1, grid[-1])).unsqueeze(-1)
@@ -198,14 +198,14 @@ def test_a_photograph_gains_more_than_by_wavelets_and_total_variation(data):
 @pytest.mark.parametrize("sigma", [1e-30, 1e-9, 1e-5])
 def test_noise_near_the_rounding_of_the_values_leaves_the_picture(sigma):
     """Covariances of groups of patches are then singular to rounding."""
-    image = synthetic_photograph(40, 36)
+    image = synthetic_photograph(20, 24)
     with pytest.warns(CoordnetWarning, match="though the finest details look like noise"):
         clean = cn.denoise(image, sigma, prior="local").signal
     torch.testing.assert_close(clean, image, atol=10 * sigma + 1e-6, rtol=0)
 
 
 def test_the_deviation_of_patches_has_the_units_of_the_signal():
-    noisy = synthetic_photograph(48, 40, 1) + 0.1 * torch.randn(48, 40, 1, generator=torch.Generator().manual_seed(0))
+    noisy = synthetic_photograph(24, 20, 1) + 0.1 * torch.randn(24, 20, 1, generator=torch.Generator().manual_seed(0))
     fits = [cn.denoise(f, sigma, prior="local").fit for f, sigma in ((noisy, 0.1), (64 * noisy, 6.4))]
     first, second = (fit.learned["patch_deviation"] for fit in fits)
     torch.testing.assert_close(64 * first, second, rtol=1e-4, atol=0)
