@@ -127,7 +127,7 @@ def test_what_a_mosaic_is(generator):
 
 
 def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic():
-    truth = synthetic_photograph(49, 60, 1) * torch.tensor([1.0, 0.9, 0.7])
+    truth = synthetic_photograph(33, 40, 1) * torch.tensor([1.0, 0.9, 0.7])
     samples = sample(truth, "bayer:GBRG")
     known = samples.geometry.known(3)
     made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local())
@@ -183,13 +183,13 @@ def test_errors_of_samples_left_out_are_those_of_refits_without_them(mixture, ge
 
 def saturated(generator):
     """Luma of a photograph, with colors of their own: smooth noise that is as fine as luma."""
-    colors = torch.randn(3, 48, 48, generator=generator)
+    colors = torch.randn(3, 32, 32, generator=generator)
     fine = torch.nn.functional.avg_pool2d(colors, 3, 1, 1) * 0.25
-    return (0.5 + 0.3 * synthetic_photograph(48, 48, 1) + fine.movedim(0, -1)).clamp(0, 1)
+    return (0.5 + 0.3 * synthetic_photograph(32, 32, 1) + fine.movedim(0, -1)).clamp(0, 1)
 
 
 def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monkeypatch):
-    fine, plain = saturated(generator), synthetic_photograph(48, 48, 1) * torch.tensor([1.0, 0.9, 0.7])
+    fine, plain = saturated(generator), synthetic_photograph(32, 32, 1) * torch.tensor([1.0, 0.9, 0.7])
     made, scores = {}, {}
     for name, truth in (("fine", fine), ("plain", plain)):
         samples = sample(truth, "bayer:RGGB")

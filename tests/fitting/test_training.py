@@ -119,7 +119,7 @@ def test_the_laplacian_of_a_network_can_be_trained():
     truth = inside[:, :1] ** 2 - inside[:, 1:] ** 2
     errors = []
     for penalty in (None, laplacian):
-        fit = cn.fit_gradient(network, harmonic, epochs=150, lr=5e-3, penalty=penalty)
+        fit = cn.fit_gradient(network, harmonic, epochs=100, lr=5e-3, penalty=penalty)
         errors.append(float((fit(inside) - truth).square().mean().sqrt()))
     assert errors[1] < 0.5 * errors[0]
 

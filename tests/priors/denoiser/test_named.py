@@ -117,8 +117,8 @@ def test_the_network_has_the_weights_of_the_paper_and_removes_noise(generator):
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", ["net.safetensors"], indirect=True)
 def test_the_command_takes_it(weights, run, tmp_path):
-    np.save(tmp_path / "signal.npy", synthetic_photograph(12, 12).numpy())
-    np.save(tmp_path / "mask.npy", (np.random.default_rng(0).random((12, 12)) < 0.5).astype(np.float32))
+    np.save(tmp_path / "signal.npy", synthetic_photograph(8, 8).numpy())
+    np.save(tmp_path / "mask.npy", (np.random.default_rng(0).random((8, 8)) < 0.5).astype(np.float32))
     denoiser = ("--denoiser", f"{WHERE},weights={weights}", "--out", "made", "--force", "--quiet")
     for command in ("inpaint signal.npy --mask mask.npy", "denoise signal.npy", "upscale signal.npy"):
         assert run(*command.split(), *denoiser) == (0, "", "")
