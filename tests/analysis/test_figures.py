@@ -24,8 +24,9 @@ pytestmark = pytest.mark.usefixtures("coarse")
 @pytest.fixture(scope="module")
 def drawn():
     """Every figure of the papers, drawn once; those that train encoders do so for a few epochs on a small grid."""
-    trained = dict.fromkeys(("similarity", "similarity-42", "frequencies"), {"side": 16, "epochs": 5})
-    return {name: figure(**trained.get(name, {})) for name, figure in FIGURES.items()}
+    small = dict.fromkeys(("similarity", "similarity-42", "frequencies"), {"side": 16, "epochs": 5})
+    small["2"] = {"counts": (64, 128)}
+    return {name: figure(**small.get(name, {})) for name, figure in FIGURES.items()}
 
 
 def command(monkeypatch, *arguments):

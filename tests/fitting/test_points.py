@@ -1,5 +1,6 @@
 """Fits of points: against SciPy and dense twins, on circles, on grids, by blocks, and of degenerate clouds."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -42,6 +43,12 @@ def at(fit, places):
     return fit(places)[:, 0]
 
 
+@functools.cache
+def of_plate():
+    """The fit of the smooth function by a plate, once for all tests."""
+    return cn.fit(cn.points(PLACES, smooth(PLACES)), prior=PLATE)
+
+
 def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
     fit = cn.fit(cn.points(PLACES, smooth(PLACES)))
     peer = RBFInterpolator(PLACES, smooth(PLACES), kernel="quintic")(QUERY) - smooth(QUERY)
@@ -49,7 +56,7 @@ def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
 
 
 def test_values_at_arrays_and_at_columns_of_a_frame_are_arrays():
-    fit = cn.fit(cn.points(PLACES, smooth(PLACES)), prior=PLATE)
+    fit = of_plate()
     tensor, frame = torch.from_numpy(QUERY), pd.DataFrame(QUERY, columns=["lon", "lat"])
     for given in (QUERY, frame, QUERY.tolist()):
         for made, expected in (
@@ -224,7 +231,7 @@ def test_the_score_has_a_twin_that_hides_single_blocks():
     twin = np.where(left, smooth(PLACES)[~left].mean(), smooth(PLACES)[left].mean()) - smooth(PLACES)
     assert score.blocks == 2 and score.rmse == pytest.approx(rms(twin))
     assert score.r2 == pytest.approx(1 - np.square(twin).sum() / (600 * smooth(PLACES).var()))
-    assert cn.fit(samples, prior=PLATE).score(0.1).r2 > 0.99
+    assert of_plate().score(0.1).r2 > 0.99
     with pytest.raises(ValueError, match="blocks"):
         block_score(samples, constant, 9.0, 2)
 
@@ -430,10 +437,7 @@ def test_no_points_have_no_values(shape):
     samples = cn.sample(
         torch.from_numpy(smooth(np.indices((9, 8)).reshape(2, -1).T / 10)).reshape(9, 8, 1), "random:0.7"
     )
-    fits = (
-        cn.fit(cn.points(PLACES[:60], smooth(PLACES[:60])), prior=PLATE),
-        cn.fit(samples, encoder=cn.Gaussian, prior=cn.Smoothness()),
-    )
+    fits = (of_plate(), cn.fit(samples, encoder=cn.Gaussian, prior=cn.Smoothness()))
     for fit in fits:
         assert fit(torch.zeros(shape).double()).shape == (*shape[:-1], 1)
     assert fits[0].std(np.zeros(shape)).shape == fits[0].interval(0.9, np.zeros(shape))[1].shape == (*shape[:-1], 1)
