@@ -79,6 +79,7 @@ class Trial:
         held = self._own(0) or _draw(samples)
         if held is None:
             self._remaining = next((k for k, prior in enumerate(candidates) if prior.searches), 0)
+            self._exact = self._exact_at_half(samples)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
         if held is not None:
@@ -86,6 +87,15 @@ class Trial:
                 self._race(held, samples)
                 self._refine(held, samples)
             self._exact = self._meeting(EXACT * float(values.square().mean()))
+
+    def _exact_at_half(self, samples: Samples) -> list[int]:
+        """Return the candidates without numbers to find that miss every second of a few samples by rounding alone."""
+        if samples.geometry.closed_form_blend is not None or samples.geometry.filled_axes is not None:
+            return []
+        half, least = HeldOut.alternate(samples), EXACT * float(self.values.square().mean())
+        fixed = [k for k, prior in enumerate(self.candidates) if not prior.searches and not self.plans[k].holds_out]
+        errors = {k: self._refit(k, [half]) for k in fixed if bool(half.hidden.any())}
+        return [k for k, e in errors.items() if e is not None and _mean_square(e) <= least]
 
     @property
     def fits(self) -> dict[int, Fitted]:
