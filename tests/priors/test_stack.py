@@ -14,8 +14,8 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
+from coordnet.priors.stack.hidden_errors import HiddenErrors, Kind
 from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, stacked_weights
-from coordnet.priors.stack.trial import Trial
 from tests.helpers import synthetic_photograph
 
 STRIDES = ("every:2", "every:3", "every:2+1")
@@ -231,35 +231,27 @@ def test_points_are_hidden_once():
 def test_the_standard_error_is_that_of_the_clusters_means(count, size, seed):
     """With clusters of one size it is that of independent means, however their members are alike."""
     d = np.random.default_rng(seed).normal(size=count).repeat(size) + np.tile(np.arange(size), count)
-    trial = Trial.__new__(Trial)
-    trial._clusters = np.arange(count).repeat(size)
     means = d.reshape(count, size).mean(1)
-    assert trial._standard_error(d) == pytest.approx(means.std(ddof=1) / np.sqrt(count))
-    trial._clusters = np.zeros(len(d), int)
-    assert trial._standard_error(d) == np.inf
+    found = HiddenErrors((), clusters=np.arange(count).repeat(size)).standard_error(d)
+    assert found == pytest.approx(means.std(ddof=1) / np.sqrt(count))
+    assert HiddenErrors((), clusters=np.zeros(len(d), int)).standard_error(d) == np.inf
 
 
 @pytest.mark.parametrize(
     ("sizes", "is_known"), [((3, 3), True), ((100, 16, 34), False), ((1, 1), True), ((9, 1), False)]
 )
 def test_the_largest_of_few_clusters_proves_nothing(sizes, is_known):
-    trial = Trial.__new__(Trial)
-    trial._clusters = np.arange(len(sizes)).repeat(sizes)
-    assert np.isfinite(trial._standard_error(np.linspace(0, 1, sum(sizes)))) == is_known
+    found = HiddenErrors((), clusters=np.arange(len(sizes)).repeat(sizes))
+    assert np.isfinite(found.standard_error(np.linspace(0, 1, sum(sizes)))) == is_known
 
 
 @pytest.mark.parametrize(("hidden_lengths", "best"), [((165, 34, 16), 0), ((20,) * 10, 1)])
 def test_the_first_candidate_stays_where_few_gaps_are_hidden(hidden_lengths, best):
     """Another one is twice as good at the hidden gaps, of which the longest is nearly all there are."""
-    trial = Trial.__new__(Trial)
-    trial._clusters = np.arange(len(hidden_lengths)).repeat(hidden_lengths)
-    trial.candidates, trial._is_clustered, trial._is_strided, trial._is_small = PLATES, True, False, True
-    samples = masked(waves(12, 12), 0.5)
-    trial.plans = [prior.plan(cn.FourierEncoding.like(samples), samples.geometry) for prior in PLATES]
-    trial._judged, trial.nugget = {}, 0.0
     first = np.random.default_rng(0).normal(size=sum(hidden_lengths))
-    trial.errors = {0: first, 1: 0.7 * first}
-    assert np.argmax(trial.weights()) == best
+    clusters = np.arange(len(hidden_lengths)).repeat(hidden_lengths)
+    found = HiddenErrors([Kind()] * 2, {0: first, 1: 0.7 * first}, clusters, is_clustered=True)
+    assert np.argmax(found.weights()) == best
 
 
 def test_plates_are_compared_with_the_numbers_that_all_samples_choose():
@@ -372,17 +364,11 @@ def test_hidden_errors_of_all_candidates_are_reported_and_the_model_is_kept(tmp_
 
 def test_a_candidate_whose_numbers_the_likelihood_chose_stays_unless_another_is_likely_better():
     """Errors of plates are those of kriging, but for chance, or a third of them."""
-    samples = masked(waves(1, 200)[0, :, None], 0.5)
-    kinds = cn.Adaptive(), cn.Kriging(), cn.ThinPlate(2, math.inf, 0.0)
-    generator = np.random.default_rng(0)
-    own, chance = generator.standard_normal((2, 60))
+    own, chance = np.random.default_rng(0).standard_normal((2, 60))
+    kinds = [Kind(has_hidden=True), Kind(by_likelihood=True), Kind(keeps_samples=True)]
     for errors, chosen in ((0.97 * own + 0.3 * chance, 1), (own / 3, 2)):
-        trial = Trial.__new__(Trial)
-        trial.candidates, trial.nugget, trial._is_small = kinds, 0.0, True
-        trial.plans = [cn.plan(cn.FourierEncoding.like(samples), samples.geometry, kind) for kind in kinds]
-        trial._judged, trial._is_strided, trial._is_clustered, trial._exact = {}, False, False, ()
-        trial.errors, trial._clusters = {0: 1.5 * own, 1: own, 2: errors}, np.arange(60)
-        assert trial.weights().tolist() == np.eye(3)[chosen].tolist()
+        found = HiddenErrors(kinds, {0: 1.5 * own, 1: own, 2: errors}, np.arange(60))
+        assert found.weights().tolist() == np.eye(3)[chosen].tolist()
 
 
 def test_few_samples_leave_the_plates_that_find_their_numbers():

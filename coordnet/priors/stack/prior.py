@@ -17,7 +17,8 @@ from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.posterior import Posterior
 from coordnet.priors.base import Learned, Prior
-from coordnet.priors.stack.trial import LEAST, Trial
+from coordnet.priors.stack.hidden_errors import LEAST
+from coordnet.priors.stack.trial import Trial
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
@@ -134,7 +135,7 @@ class StackPlan(Plan):
         coefficients = torch.stack([float(weights[k]) * fits[k].coefficients for k in used]).sum(0)
         learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
         reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
-        tried, total = ({k: 0.0 for k in used}, 0.0) if trial is None else (trial.tried, trial.error(weights))
+        tried, total = ({k: 0.0 for k in used}, 0.0) if trial is None else (trial.tried, trial.found.error(weights))
         report = _report(tried, total, self.prior.priors, weights, reports)
         return Fitted(coefficients, report, learned)
 

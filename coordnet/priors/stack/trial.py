@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.waiting import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
-from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
-from coordnet.priors.stack.stacked_weights import Errors, at_all_nodes, stacked_weights
+from coordnet.priors.stack.hidden_errors import HiddenErrors, Kind, mean_square
+from coordnet.priors.stack.stacked_weights import Errors
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
@@ -26,18 +26,9 @@ FEW_WINDOWS, MANY_WINDOWS = 3, 9  # windows in which all candidates are compared
 RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
 JUDGED = ByAxes({1: 2**15, 2: 144**2, 3: 24**3})  # nodes of the many windows together
 WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in their place
-SURE, LIKELY = 2.0, 1.0  # standard errors by which a candidate is surely worse than the best one, or a sum better
-ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
 FOLD = 0.25  # share of the samples that is hidden then at a time
 MOST_FOLDS = 4  # times that samples of it are hidden at most
-FEW = 200  # hidden entries by fewer of which no hope is given up
-HOPE = 3.0  # gain that is needed, relative to one by fewer hidden entries that gives hope
-NEAR = 0.25  # squared error by which a candidate is worse than the best one at most, relative to it, 1 dB
-LEAST = 0.01  # weight below which a candidate is not fitted to all samples
-FEWEST_CLUSTERS = 2.0  # effective number of clusters of hidden entries, by fewer of which no gain is likely
-CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
 EXACT = 1e-24  # squared hidden error that is rounding, relative to the mean square of the values
-WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 Hidden = HeldOut | HiddenPoints
 
@@ -95,110 +86,39 @@ class Trial:
         half, least = HeldOut.alternate(samples), EXACT * float(self.values.square().mean())
         fixed = [k for k, prior in enumerate(self.candidates) if not prior.searches and not self.plans[k].holds_out]
         errors = {k: self._refit(k, [half]) for k in fixed if bool(half.hidden.any())}
-        return [k for k, e in errors.items() if e is not None and _mean_square(e) <= least]
+        return [k for k, e in errors.items() if e is not None and mean_square(e) <= least]
 
     @property
     def fits(self) -> dict[int, Fitted]:
         """The fits to all samples, by the number of the candidate."""
         return {k: self._judged[prior][0] for k, prior in enumerate(self.candidates) if prior in self._judged}
 
-    def weights(self) -> Float[np.ndarray, " candidates"]:
-        """Return the weight of every candidate: that of one is 1 where nothing was hidden (see ``Stack``).
+    @property
+    def found(self) -> HiddenErrors:
+        """The errors that were found last, and what they say."""
+        kinds = [
+            Kind(
+                has_hidden=self._estimate(k) is not None,
+                stands_apart=plan.stands_apart,
+                understates=plan.understates,
+                by_likelihood=plan.by_likelihood,
+                keeps_samples=prior.keeps_samples,
+            )
+            for k, (plan, prior) in enumerate(zip(self.plans, self.candidates, strict=True))
+        ]
+        shape: Any = {"is_strided": self._is_strided, "is_clustered": self._is_clustered, "is_small": self._is_small}
+        density = self.plans[0].geometry.density
+        return HiddenErrors(kinds, self.errors, self._clusters, self.nugget, density, **shape)
 
-        So is that of a fit that hides samples itself, or of the first where gaps are hidden, unless the sum is likely
-        better, or surely where the fit understates itself in windows or gaps; and that of the best one elsewhere,
-        unless the sum is worth its time. Of candidates that are the same, as a local prior without weights is its
-        pilot, the first has the weight.
-        """
+    def weights(self) -> Float[np.ndarray, " candidates"]:
+        """Return the weight of every candidate, by ``HiddenErrors`` where some were hidden and are not rounding."""
         if not self.errors or self._exact:
             return np.eye(len(self.candidates))[self._exact[-1] if self._exact else self._remaining]
-        best, weights = self._reference, self._stacked()
-        gain = self._gain(weights)
-        return weights if gain.mean() > self._least(gain) else np.eye(len(weights))[best]
+        return self.found.weights()
 
     def _meeting(self, least: float) -> list[int]:
         """Return the candidates of so small an error that have no numbers to find, plates of the highest order last."""
-        return [k for k, e in self.errors.items() if _mean_square(e) <= least and not self.candidates[k].searches]
-
-    def _stacked(self) -> Float[np.ndarray, " candidates"]:
-        distinct, weights = self._distinct, np.zeros(len(self.candidates))
-        losses = self._losses
-        e = np.stack([losses[k] for k in distinct], 1)
-        weights[distinct] = stacked_weights(e.T @ e / len(e), int(self._clusters.max()) + 1)
-        weights[weights < LEAST] = 0.0
-        return weights / weights.sum()
-
-    @property
-    def _distinct(self) -> list[int]:
-        """The candidates that were compared, the first of those whose errors are the same."""
-        found: list[int] = []
-        for k, e in self.errors.items():
-            if not any(np.array_equal(self.errors[j], e) for j in found):
-                found.append(k)
-        return found
-
-    @property
-    def _holders(self) -> list[int]:
-        """The fits to a mask that hid samples themselves, of which each improves on those before it."""
-        return [k for k in self._distinct if not self._is_strided and self._estimate(k) is not None]
-
-    @property
-    def _by_likelihood(self) -> list[int]:
-        """The candidates whose numbers the likelihood of all samples chose, of which hidden ones tell less.
-
-        A lattice's own half tells less, since its samples are twice as far apart. Of hidden gaps that is not known.
-        """
-        return [k for k in self.errors if not self._is_clustered and self.plans[k].by_likelihood]
-
-    @property
-    def _reference(self) -> int:
-        """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
-
-        Where no gaps are hidden, it is the one whose numbers the likelihood of all samples chose, if there is one. Gaps
-        are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
-        candidate; the better of them and of that last one is taken.
-        """
-        if self._by_likelihood:
-            return self._by_likelihood[0]
-        apart = [k for k in self._holders if self.plans[k].stands_apart]
-        losses = self._losses
-        others = [k for k in self._holders if k not in apart][-1:]
-        if not others and self._is_clustered:
-            others = [min(losses)]
-        return min([*others, *apart] or list(losses), key=lambda k: _mean_square(losses[k]))
-
-    @property
-    def _losses(self) -> dict[int, Errors]:
-        """The errors by which candidates are weighed: at known nodes, too, where noise is a good part of the errors."""
-        least = min(map(_mean_square, self.errors.values()), default=0.0)
-        variance = min(self.nugget**2, least)
-        if not 0 < SHOWS * least <= variance:
-            return self.errors
-        keeps = {k: self.candidates[k].keeps_samples for k in self.errors}
-        return at_all_nodes(self.errors, keeps, variance, self.plans[0].geometry.density)
-
-    def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
-        """Return by how much squared errors of the weighted sum are below those of the reference."""
-        losses = self._losses
-        return np.square(losses[self._reference]) - np.square(_blended(losses, weights))
-
-    def _least(self, gain: Errors) -> float:
-        """Return the mean gain for which a sum is taken.
-
-        It is worth its time, and more than chance explains where the reference is not the best one, but no more than is
-        clear with any number of samples.
-        """
-        best = self._reference
-        error = _mean_square(self._losses[best])
-        folded = self._is_small and not self._is_clustered  # later folds are fits without hidden samples
-        proof = SURE if self.plans[best].understates and not folded else LIKELY
-        is_given = self._holders or self._by_likelihood or self._is_clustered
-        chance = proof * self._standard_error(gain) if is_given else 0.0
-        return min(max(WORTH * error, chance), CLEAR * error)
-
-    def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
-        """Return the mean squared error of the weighted sum."""
-        return _mean_square(_blended(self.errors, weights))
+        return [k for k, e in self.errors.items() if mean_square(e) <= least and not self.candidates[k].searches]
 
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare candidates in few windows, and those that are left in many or, of few nodes, on all.
@@ -217,9 +137,9 @@ class Trial:
         for windows in rounds:
             later = [k for k in alive if self.candidates[k].searches and windows is not rounds[-1]]
             self._compare([k for k in alive if k not in later], windows)
-            rivals = self._rivals() if self._is_hopeful or not self._holders else []
-            alive = [k for k in self.errors if k in rivals or k in self._holders]
-            if alive == self._holders or len(alive) == 1:
+            rivals = self.found.rivals() if self.found.is_hopeful or not self.found.holders else []
+            alive = [k for k in self.errors if k in rivals or k in self.found.holders]
+            if alive == self.found.holders or len(alive) == 1:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
             alive += filter(self._is_promising, later)
@@ -227,41 +147,15 @@ class Trial:
     def _refine(self, held: Hidden, samples: Samples) -> None:
         """Compare what is left on a lattice of few nodes at more hidden samples, while there is hope."""
         folds = [held]
-        while self._is_small and self._is_open and len(folds) < MOST_FOLDS:
+        while self._is_small and self.found.is_open and len(folds) < MOST_FOLDS:
             if held.is_exhausted or (other := _draw(samples, folds)) is None:
                 break
             folds.append(other)
             begun: dict[Prior, Judged] = {}
-            found = {k: self._refit(k, [other], begun) for k in sorted({*self._rivals(), self._reference})}
+            found = {k: self._refit(k, [other], begun) for k in sorted({*self.found.rivals(), self.found.reference})}
             self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
             self._clusters = _joined([self._clusters, other.clusters])
-            self.tried |= {k: _mean_square(e) for k, e in self.errors.items()}
-
-    @property
-    def _is_open(self) -> bool:
-        """Whether more hidden samples may change the weights."""
-        return len(self._clusters) < ENOUGH and len(self._rivals()) > 1 and self._is_hopeful
-
-    @property
-    def _is_hopeful(self) -> bool:
-        """Whether there are few errors, or a gain that more of them may prove."""
-        if not self.errors:
-            return False
-        gain = self._gain(self._stacked())
-        return len(gain) < FEW or float(gain.mean()) >= self._least(gain) / HOPE
-
-    def _standard_error(self, differences: Errors) -> float:
-        """Return the standard error of a mean of differences, those of a cluster of hidden entries being alike.
-
-        It is infinity for few clusters, counted by the inverse of the sum of their squared shares. Liang and Zeger,
-        "Longitudinal data analysis using generalized linear models" (1986); Carter, Schnepel and Steigerwald,
-        "Asymptotic behavior of a t-test robust to cluster heterogeneity" (2017).
-        """
-        clusters = np.resize(self._clusters, len(differences))
-        count = len(differences) ** 2 / np.square(np.bincount(clusters)).sum()
-        sums = np.bincount(clusters, differences - differences.mean())
-        few = count < FEWEST_CLUSTERS
-        return math.inf if few else math.sqrt(np.square(sums).sum() * count / (count - 1)) / len(differences)
+            self.tried |= {k: mean_square(e) for k, e in self.errors.items()}
 
     def _compare(self, some: Iterable[int], windows: Sequence[Hidden]) -> None:
         """Find the errors of candidates at the hidden samples of windows, but of those that are not promising.
@@ -269,38 +163,28 @@ class Trial:
         In later windows they follow by their errors in those before, after fits that hide samples themselves, and what
         was worse than one that is no rival any more is left out.
         """
-        before, self.errors = {k: _mean_square(e) for k, e in self.errors.items()}, {}
+        before, self.errors = {k: mean_square(e) for k, e in self.errors.items()}, {}
         self._clusters = _joined([window.clusters for window in windows])
         order = {k: 0.0 if self.plans[k].holds_out else before.get(k, math.inf) for k in some}
         for k in sorted(order, key=order.__getitem__) if before else order:
-            beaten = (self.errors.keys() & before.keys()) - {*self._holders, *self._rivals()}
+            beaten = (self.errors.keys() & before.keys()) - {*self.found.holders, *self.found.rivals()}
             if beaten and k in before and not self.plans[k].holds_out:
                 continue
             if self._is_promising(k):
                 errors = self._errors(k, windows)
                 if errors is not None:
-                    self.tried[k] = _mean_square(errors)
+                    self.tried[k] = mean_square(errors)
                     if not self._is_another(k):
                         self.errors[k] = errors
 
     def _is_promising(self, k: int) -> bool:
         """Whether a candidate is worth its time, by the errors of those before it."""
-        return self.plans[k].is_promising({self.candidates[j]: _mean_square(e) for j, e in self.errors.items()})
+        return self.plans[k].is_promising({self.candidates[j]: mean_square(e) for j, e in self.errors.items()})
 
     def _is_another(self, k: int) -> bool:
         """Whether a candidate's own fit is the very fit of one before, which it started at."""
         own = self._judged.get(self.candidates[k])
         return own is not None and any(own is self._judged.get(prior) for prior in self.candidates[:k])
-
-    def _rivals(self) -> list[int]:
-        """Return the best candidate and those that may help it: they are near, or not surely worse."""
-        squares = {k: np.square(e) for k, e in self.errors.items()}
-        if not squares:
-            return []
-        best = min(squares, key=lambda k: squares[k].mean())
-        worse = {k: square - squares[best] for k, square in squares.items()}
-        near = NEAR * squares[best].mean()
-        return [k for k, d in worse.items() if k == best or d.mean() <= max(near, SURE * self._standard_error(d))]
 
     def _errors(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
         """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
@@ -370,11 +254,3 @@ def _joined(clusters: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, " hidd
     """Return the numbers of clusters of several sets of hidden entries, one after another, counted from 0."""
     firsts = np.cumsum([0, *(part.max() + 1 for part in clusters)])
     return np.concatenate([part + first for part, first in zip(clusters, firsts[:-1], strict=True)])
-
-
-def _blended(errors: Mapping[int, Errors], weights: Float[np.ndarray, " candidates"]) -> Errors:
-    return sum((weights[k] * e for k, e in errors.items()), np.zeros(1))
-
-
-def _mean_square(errors: Float[np.ndarray, " hidden"]) -> float:
-    return float(np.square(errors).mean())
