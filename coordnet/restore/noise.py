@@ -78,9 +78,10 @@ def level_before(signal: Signal, noise: "ClippedNoise") -> float:
 
 
 def local_means(signal: Signal) -> Signal:
-    """Return the mean of every sample and its neighbors, 3 along each axis: where the noise of which is looked up.
+    """Return the mean over each sample and its neighbors, 3 along each axis, as an estimate of the signal there.
 
-    Where a window is partly clipped, the mean over the variances there is less than the variance at the window's mean.
+    The variance of clipped noise is looked up at these means and then averaged over a window: where a window is partly
+    clipped, that is less than the variance at the window's own mean.
     """
     values, ones = signal.movedim(-1, 0).unsqueeze(0), (1,) * (signal.ndim - 1)
     values = reflect(values, ones, ones)

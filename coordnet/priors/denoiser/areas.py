@@ -28,10 +28,10 @@ LEAST_GAIN = 0.06
 class DenoisedAreaPlan(RefinedPlan):
     """Divide the cells of a picture by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
 
-    The means of the result over the cells are the samples, if these have no noise. The same steps for the picture's own
-    half, of which the truth is known, give the weight; of a large picture its middle does. The half has less noise, but
-    is taken to have that of the picture: fine texture is easily taken for noise, and the denoiser then lowers the
-    weight itself by what it removes.
+    Unless the samples have noise, the means of the result over the cells are the samples. The weight follows from the
+    same steps on the picture's own half, or that of the middle of a large picture, whose truth is known. The noise of
+    the half is assumed to be that of the picture, although means of noisy pixels have less: what seems to be noise is
+    often fine texture, which the denoiser would remove, so that errors at the half then lower its weight.
     """
 
     rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
