@@ -9,7 +9,7 @@ import torch
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.nugget import gains_by_noise, nugget
-from coordnet.priors.stack.hidden_errors import HiddenErrors, Kind
+from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits
 from coordnet.priors.stack.stacked_weights import at_all_nodes
 
 
@@ -126,7 +126,7 @@ def test_patches_with_noise_are_fitted_where_it_is_a_fifth_of_the_hidden_errors(
 
 
 def test_known_samples_count_where_noise_is_a_good_part_of_the_errors():
-    kinds, errors = [Kind(keeps_samples=True), Kind()], {0: np.full(20, 0.9), 1: np.full(20, 1.0)}
+    traits, errors = [Traits(keeps_samples=True), Traits()], {0: np.full(20, 0.9), 1: np.full(20, 1.0)}
     for deviation, best in ((0.3, 0), (0.8, 1)):
-        losses = HiddenErrors(kinds, errors, np.arange(20), deviation, density=0.5).losses
+        losses = HiddenErrors(traits, errors, np.arange(20), deviation, density=0.5).losses
         assert min(losses, key=lambda k: np.square(losses[k]).mean()) == best

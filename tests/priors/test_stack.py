@@ -14,7 +14,7 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
-from coordnet.priors.stack.hidden_errors import HiddenErrors, Kind
+from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits
 from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, stacked_weights
 from tests.helpers import synthetic_photograph
 
@@ -250,7 +250,7 @@ def test_the_first_candidate_stays_where_few_gaps_are_hidden(hidden_lengths, bes
     """Another one is twice as good at the hidden gaps, of which the longest is nearly all there are."""
     first = np.random.default_rng(0).normal(size=sum(hidden_lengths))
     clusters = np.arange(len(hidden_lengths)).repeat(hidden_lengths)
-    found = HiddenErrors([Kind()] * 2, {0: first, 1: 0.7 * first}, clusters, is_clustered=True)
+    found = HiddenErrors([Traits()] * 2, {0: first, 1: 0.7 * first}, clusters, is_clustered=True)
     assert np.argmax(found.weights()) == best
 
 
@@ -365,9 +365,9 @@ def test_hidden_errors_of_all_candidates_are_reported_and_the_model_is_kept(tmp_
 def test_a_candidate_whose_numbers_the_likelihood_chose_stays_unless_another_is_likely_better():
     """Errors of plates are those of kriging, but for chance, or a third of them."""
     own, chance = np.random.default_rng(0).standard_normal((2, 60))
-    kinds = [Kind(has_hidden=True), Kind(by_likelihood=True), Kind(keeps_samples=True)]
+    traits = [Traits(has_hidden=True), Traits(by_likelihood=True), Traits(keeps_samples=True)]
     for errors, chosen in ((0.97 * own + 0.3 * chance, 1), (own / 3, 2)):
-        found = HiddenErrors(kinds, {0: 1.5 * own, 1: own, 2: errors}, np.arange(60))
+        found = HiddenErrors(traits, {0: 1.5 * own, 1: own, 2: errors}, np.arange(60))
         assert found.weights().tolist() == np.eye(3)[chosen].tolist()
 
 

@@ -22,8 +22,8 @@ WORTH = 0.005  # relative fall of the squared hidden error for which more than t
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What matters of a candidate where it is weighed."""
+class Traits:
+    """The traits of a candidate on which its weight depends."""
 
     has_hidden: bool = False  # whether its own fit hid these samples
     stands_apart: bool = False  # see ``Plan``, as of the next two
@@ -38,8 +38,8 @@ class HiddenErrors:
 
     Attributes
     ----------
-    kinds : sequence of Kind
-        What matters of every candidate, whether it has errors or not.
+    traits : sequence of Traits
+        Those of every candidate, whether it has errors or not.
     errors : dict
         The errors of those that were compared, in the order in which they were.
     clusters : (hidden,)
@@ -50,7 +50,7 @@ class HiddenErrors:
         Whether a lattice's own half was shown, gaps were hidden, and a lattice of few nodes was compared as a whole.
     """
 
-    kinds: Sequence[Kind]
+    traits: Sequence[Traits]
     errors: Mapping[int, Errors] = field(default_factory=dict)
     clusters: Int[np.ndarray, " hidden"] = field(default_factory=lambda: np.zeros(1, int))
     nugget: float = 0.0
@@ -72,7 +72,7 @@ class HiddenErrors:
         return weights if gain.mean() > self._least(gain) else np.eye(len(weights))[best]
 
     def _stacked(self) -> Float[np.ndarray, " candidates"]:
-        distinct, weights = self._distinct, np.zeros(len(self.kinds))
+        distinct, weights = self._distinct, np.zeros(len(self.traits))
         losses = self.losses
         e = np.stack([losses[k] for k in distinct], 1)
         weights[distinct] = stacked_weights(e.T @ e / len(e), int(self.clusters.max()) + 1)
@@ -91,7 +91,7 @@ class HiddenErrors:
     @property
     def holders(self) -> list[int]:
         """The fits to a mask that hid samples themselves, of which each improves on those before it."""
-        return [k for k in self._distinct if not self.is_strided and self.kinds[k].has_hidden]
+        return [k for k in self._distinct if not self.is_strided and self.traits[k].has_hidden]
 
     @property
     def _by_likelihood(self) -> list[int]:
@@ -99,7 +99,7 @@ class HiddenErrors:
 
         A lattice's own half tells less, since its samples are twice as far apart. Of hidden gaps that is not known.
         """
-        return [k for k in self.errors if not self.is_clustered and self.kinds[k].by_likelihood]
+        return [k for k in self.errors if not self.is_clustered and self.traits[k].by_likelihood]
 
     @property
     def reference(self) -> int:
@@ -111,7 +111,7 @@ class HiddenErrors:
         """
         if self._by_likelihood:
             return self._by_likelihood[0]
-        apart = [k for k in self.holders if self.kinds[k].stands_apart]
+        apart = [k for k in self.holders if self.traits[k].stands_apart]
         losses = self.losses
         others = [k for k in self.holders if k not in apart][-1:]
         if not others and self.is_clustered:
@@ -125,7 +125,7 @@ class HiddenErrors:
         variance = min(self.nugget**2, least)
         if not 0 < SHOWS * least <= variance:
             return self.errors
-        keeps = {k: self.kinds[k].keeps_samples for k in self.errors}
+        keeps = {k: self.traits[k].keeps_samples for k in self.errors}
         return at_all_nodes(self.errors, keeps, variance, self.density)
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
@@ -142,7 +142,7 @@ class HiddenErrors:
         best = self.reference
         error = mean_square(self.losses[best])
         folded = self.is_small and not self.is_clustered  # later folds are fits without hidden samples
-        proof = SURE if self.kinds[best].understates and not folded else LIKELY
+        proof = SURE if self.traits[best].understates and not folded else LIKELY
         is_given = self.holders or self._by_likelihood or self.is_clustered
         chance = proof * self.standard_error(gain) if is_given else 0.0
         return min(max(WORTH * error, chance), CLEAR * error)

@@ -15,7 +15,7 @@ from coordnet.linalg.waiting import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
-from coordnet.priors.stack.hidden_errors import HiddenErrors, Kind, mean_square
+from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits, mean_square
 from coordnet.priors.stack.stacked_weights import Errors
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
@@ -96,8 +96,8 @@ class Trial:
     @property
     def found(self) -> HiddenErrors:
         """The errors that were found last, and what they say."""
-        kinds = [
-            Kind(
+        traits = [
+            Traits(
                 has_hidden=self._estimate(k) is not None,
                 stands_apart=plan.stands_apart,
                 understates=plan.understates,
@@ -108,7 +108,7 @@ class Trial:
         ]
         shape: Any = {"is_strided": self._is_strided, "is_clustered": self._is_clustered, "is_small": self._is_small}
         density = self.plans[0].geometry.density
-        return HiddenErrors(kinds, self.errors, self._clusters, self.nugget, density, **shape)
+        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate, by ``HiddenErrors`` where some were hidden and are not rounding."""
