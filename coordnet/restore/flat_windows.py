@@ -32,8 +32,9 @@ def flat_level(
     """Return the standard deviation of white noise, by the fine modes of windows that are flat for a first estimate.
 
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
-    clipped: the energies of each window are relative to it. The first estimate ``sigma`` has the weight of ``count``
-    independent values. It is lowered first where the windows of each brightness with the least energy have less than
+    clipped: the energies of each window are relative to it. Windows are flat or not by the first estimate ``sigma``, as
+    noise that depends on the signal would be less in every round otherwise. It has the weight of ``count`` independent
+    values. It is lowered first where the windows of each brightness with the least energy have less than
     noise would leave there: texture has raised it then. Windows that are mostly clipped do not count, and where few
     others are left, the estimate is as it was.
     """
@@ -53,7 +54,7 @@ def flat_level(
             first, least = sigma * sigma, _least(fine, windows.means[counted].mean(1))
             first, count = (least, 0.0) if first > FAR * least else (first, count)
             sigma = math.sqrt(first)
-        sigma = _told(coarse, fine, sigma * sigma, INDEPENDENT * float(bands[1].sum()), first * count, count)
+        sigma = _told(coarse, fine, first, INDEPENDENT * float(bands[1].sum()), first * count, count)
     return sigma
 
 
