@@ -39,6 +39,12 @@ LIKELIER = 0.05
 # Deviation of noise on such a lattice, relative to the range, up to which it is left: the grain of photographs is alike
 # at neighboring nodes, so that smoothing loses up to 5 dB between them.
 LATTICE_GRAIN = 0.03
+REACH = ByAxes({1: 4, 2: 2, 3: 1})  # distance of the neighbors along each axis by which samples are predicted
+PARTS = 4  # parts of a lattice that are hidden in turn to find the error of that prediction
+# Least error of that prediction, relative to the estimated variance of the noise, with which it is noise: 1 but for the
+# estimates' errors. On 64 fields and rows it is at least 1.04 with white noise of 0.1 of the range, and 0.47 on a
+# seismogram without.
+LEAST_ERROR = 0.9
 
 Points = Float[np.ndarray, "_ axes"]
 
@@ -53,7 +59,8 @@ def nugget(samples: Samples) -> float:
 
     On a lattice that skips nodes all nearest neighbors have the same distances. Each window is taken for a process of
     Matérn's covariance there, with noise and without; noise counts if windows are much likelier with it. Fine texture
-    is like noise, but it is in all channels of a picture, so that only what differs between channels counts.
+    is like noise, but it is in all channels of a picture, so that only what differs between channels counts. A narrow
+    band of frequencies is like noise, too, but neighbors predict it (``unpredicted``).
 
     Notes
     -----
@@ -100,7 +107,30 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     if y.size == 0:
         return 0.0
     gains, variances = gains_by_noise(y, window, white=channels == 1)
-    return float(np.median(variances)) if np.median(gains) > LIKELIER * len(y) else 0.0
+    variance = float(np.median(variances))
+    is_noise = np.median(gains) > LIKELIER * len(y) and variance * LEAST_ERROR < unpredicted(values)
+    return variance if is_noise else 0.0
+
+
+def unpredicted(values: Float[np.ndarray, "*lattice channels"]) -> float:
+    """Return the mean squared error of the best linear prediction of samples by their neighbors, cross-validated.
+
+    White noise cannot be predicted, so that its variance is less. The coefficients are alike in opposite directions.
+    """
+    shape = values.shape[:-1]
+    reach = [min(REACH[sum(n > 1 for n in shape)], (n - 1) // 2) for n in shape]
+    inner = sliding_window_view(values, [2 * r + 1 for r in reach], tuple(range(len(shape))))
+    around = inner.reshape(-1, math.prod(2 * r + 1 for r in reach))
+    half = around.shape[1] // 2
+    pairs, own = around[:, :half] + around[:, :half:-1], around[:, half]
+    pairs = np.concatenate([pairs, np.ones((len(own), 1))], 1)
+    squares = 0.0
+    for hidden in np.array_split(np.arange(len(own)), PARTS):
+        shown = np.ones(len(own), dtype=bool)
+        shown[hidden] = False
+        found = np.linalg.lstsq(pairs[shown], own[shown])[0]
+        squares += float(np.square(own[hidden] - pairs[hidden] @ found).sum())
+    return squares / len(own)
 
 
 def gains_by_noise(

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.signal import lfilter
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
-from coordnet.plans.nugget import gains_by_noise, nugget
+from coordnet.plans.nugget import gains_by_noise, nugget, unpredicted
 from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits
 from coordnet.priors.stack.stacked_weights import at_all_nodes
 
@@ -123,6 +124,37 @@ def test_patches_with_noise_are_fitted_where_it_is_a_fifth_of_the_hidden_errors(
     few = samples((16, 16), 0.0)
     plan = cn.plan(cn.FourierEncoding.like(few), few.geometry, cn.Local(noise=0.3), dtype=torch.float64)
     assert plan.is_promising({cn.Adaptive(): 0.3**2 / share}) == (share > 0.2)
+
+
+def oscillation(count, radius, frequency):
+    """Return samples of y_t = 2 r cos ω y_{t-1} - r² y_{t-2} + white noise of variance 1, and their coefficients."""
+    coefficients = np.array([-2 * radius * np.cos(frequency), radius**2])
+    noise = np.random.default_rng(0).standard_normal(count + 200)
+    return lfilter([1.0], [1.0, *coefficients], noise)[200:], coefficients
+
+
+@pytest.mark.parametrize(("radius", "frequency"), [(0.0, 0.0), (0.75, 1.0), (0.85, 2.5)])
+def test_what_neighbors_do_not_predict_is_the_error_of_interpolation(radius, frequency):
+    """Of an autoregressive process that is 1 / (1 + Σ φ²) (Kolmogorov 1941)."""
+    y, coefficients = oscillation(20000, radius, frequency)
+    assert unpredicted(y[:, None]) == pytest.approx(1 / (1 + np.square(coefficients).sum()), rel=0.03)
+
+
+def test_what_neighbors_do_not_predict_of_white_noise_on_a_plane_is_its_variance():
+    y = 2 * np.random.default_rng(0).standard_normal((60, 80, 2))
+    assert unpredicted(y + np.arange(80)[:, None]) == pytest.approx(4, rel=0.05)
+
+
+def test_a_narrow_band_is_not_taken_for_noise():
+    """A trend with noise of the same variance has it."""
+    y, _ = oscillation(600, 0.9, 2.5)
+    trend = np.sin(np.arange(600) / 30)
+    levels = []
+    for fine in (y / y.std(), np.random.default_rng(1).standard_normal(600)):
+        row = torch.zeros(1200, 1, dtype=torch.float64)
+        row[::2, 0] = torch.from_numpy(trend + fine)
+        levels.append(nugget(cn.sample(row, "every:2")))
+    assert levels == [0, pytest.approx(1, rel=0.1)]
 
 
 def test_known_samples_count_where_noise_is_a_good_part_of_the_errors():
