@@ -42,6 +42,8 @@ class Gridded:
 def from_table(path: Path, asked: Gridding, common: Common) -> None:
     """Read the points, fit, evaluate on the grid, write."""
     common, prior = report.reading(common, path), specs.parse_prior(asked.prior)
+    if asked.max_distance is not None:
+        _checks.positive("max_distance", asked.max_distance)
     with common.stage("reading"):
         read = read_stations(path, asked, specs.choose_device(common.device))
         drift = read_drift(asked.drift_at, read.drift_names, [axis.name for axis in read.lattice.named])

@@ -32,11 +32,11 @@ def flat_level(
     """Return the standard deviation of white noise, by the fine modes of windows that are flat for a first estimate.
 
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
-    clipped: the energies of each window are relative to it. Windows are flat or not by the first estimate ``sigma``, as
-    noise that depends on the signal would be less in every round otherwise. It has the weight of ``count`` independent
-    values. It is lowered first where the windows of each brightness with the least energy have less than
-    noise would leave there: texture has raised it then. Windows that are mostly clipped do not count, and where few
-    others are left, the estimate is as it was.
+    clipped: the energies of each window are relative to it. The first estimate ``sigma`` says which windows are flat in
+    all rounds, as noise that depends on the signal would be less in every one otherwise, and has the weight of
+    ``count`` independent values. It is lowered first where the windows of each brightness with the least energy have
+    less than noise would leave there: texture has raised it then. Windows that are mostly clipped do not count, and
+    where few others are left, the estimate is as it was.
     """
     windows = Windows.of(picture, ends=1.0)
     bands = torch.stack([(windows.radius > COARSE[0]) & (windows.radius < COARSE[1]), windows.radius > FINE])
