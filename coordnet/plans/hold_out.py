@@ -83,9 +83,9 @@ class HeldOut:
         """Hide every second sample of a mask that has too few for ``draw``."""
         known = (samples.geometry.full_weights > 0).movedim(-1, 0).to(samples.values.device)
         nodes = known.any(0)
-        odd = (nodes.flatten().cumsum(0).reshape(nodes.shape) % 2 == 0) & nodes
+        second = (nodes.flatten().cumsum(0).reshape(nodes.shape) % 2 == 0) & nodes
         values = samples.values.movedim(-1, 0)
-        return cls(tuple(slice(0, n) for n in samples.grid), values, known & ~odd, known & odd, values)
+        return cls(tuple(slice(0, n) for n in samples.grid), values, known & ~second, known & second, values)
 
     @property
     def is_exhausted(self) -> bool:
