@@ -132,10 +132,10 @@ def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
     TimeoutError is raised if the work takes more than ``limit`` seconds, RuntimeError if it raises.
     """
     others, executor = set(active_children()), _process(torch.get_num_threads())
-    future = _submit(executor, partial(_alarmed, work, limit))
+    _submit(executor, bool).result()  # the process is there, and has nothing to do that could end it
     (process,) = set(active_children()) - others
     try:
-        outcome = future.result()
+        outcome = _submit(executor, partial(_alarmed, work, limit)).result()
     except BrokenProcessPool:
         executor.shutdown()  # its thread waits for the process; a second waiter might find the exit code missing
         if process.exitcode != -signal.SIGALRM:

@@ -81,7 +81,7 @@ def test_work_beyond_its_limit_is_told_wherever_its_process_is_waited_for(forked
 
     def slow(*arguments):
         main = threading.current_thread() is threading.main_thread()
-        time.sleep(0.1 * main)
+        time.sleep(0.4 * main)  # longer than the limit: the process may end before it is looked for
         ended = waitpid(*arguments)
         time.sleep(0.3 * (not main))
         return ended
