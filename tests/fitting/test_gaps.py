@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.plans.hold_out import are_wide, depths, error_in_gaps
+from coordnet.plans.hold_out import FAR_STEPS, WIDE, are_wide, depths, error_in_gaps
 
 
 def square(side, lattice=(60, 80), corner=(10, 10)):
@@ -19,6 +19,18 @@ def test_depths_are_steps_to_the_nearest_known_point():
     assert depths(square(7))[0, 13, 10:17].tolist() == expected
     assert are_wide(square(24)) and not are_wide(square(17))
     assert not are_wide(torch.rand(1, 60, 80, generator=torch.Generator().manual_seed(0)) < 0.3)
+
+
+@pytest.mark.parametrize("shape", [(1, 400), (2, 50, 60), (1, 30, 33, 28)])
+def test_gaps_are_wide_by_the_share_of_their_depths(shape):
+    """Compare with the depths themselves, for masks from all known to none, on both sides of the limit."""
+    generator, answers = torch.Generator().manual_seed(0), set()
+    for power in torch.linspace(0, 4, 41).tolist():
+        known = torch.rand(shape, generator=generator) < 10**-power
+        inside = depths(known)[~known.numpy()]
+        answers.add(are_wide(known))
+        assert are_wide(known) == (inside.size > 0 and (inside > FAR_STEPS).mean() > WIDE)
+    assert answers == {True, False}
 
 
 def test_the_error_in_a_gap_is_the_mean_of_a_hidden_copy_and_unknown_where_the_copy_is_narrower():
