@@ -65,7 +65,8 @@ def succeeded(arguments: Sequence[str], cell: Cell) -> Result:
 
     The output of what failed is printed on standard error.
     """
-    command, environment = [sys.executable, *arguments], os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command, environment = [sys.executable, *arguments], os.environ | {"PYTHONPATH": path}
     options = {"cwd": CHECKOUT, "env": environment, "capture_output": True, "text": True, "timeout": MAX_SECONDS}
     done, seconds = once(partial(subprocess.run, command, **options))
     said = (done.stdout + done.stderr).strip()

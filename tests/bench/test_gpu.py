@@ -1,6 +1,7 @@
 """``coordnet bench gpu``: each part begins on the pretended device, and runs go on from their records."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -84,6 +85,13 @@ def test_a_process_that_fails_is_a_failed_cell(monkeypatch, capsys):
         assert record.get("reason", record.get("notes", {}).get("said")) == expected
         assert ("one" in capsys.readouterr().err) == bool(status)
         assert expected in gpu.Checkout().contents([record])[".md"]
+
+
+def test_its_processes_find_what_this_one_finds(monkeypatch, tmp_path):
+    (tmp_path / "carried_along.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = gpu.succeeded(["-c", "import carried_along, coordnet; print(coordnet.__file__)"], None)
+    assert Path(done.notes["said"]).parent.parent == gpu.CHECKOUT
 
 
 def test_what_is_missing_is_named(monkeypatch, run, tmp_path):
