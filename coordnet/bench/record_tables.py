@@ -39,9 +39,9 @@ PREFACE = (
     "`exact` from 100 dB on, where float32's rounding begins. Rows are sorted by their gain over the closed form with "
     "the highest mean (our best), on the signals that both have. Seconds are medians after a run to warm up; gradient "
     "fits, and other libraries' methods with a time limit, are timed once. `fit` includes encoding and factorizing, "
-    "and rendering if that column is empty; `× its seconds` is the ratio of fit and render to our best's. Every row "
-    "but those of other libraries fits the mean of each channel separately. The papers' scales are kept in pixels: a "
-    "width σ given for 512 pixels is 512 σ / N for N."
+    "and rendering if that column is empty; `× its seconds` is the ratio of fit and render to our best's on the same "
+    "device. Every row but those of other libraries fits the mean of each channel separately. The papers' scales are "
+    "kept in pixels: a width σ given for 512 pixels is 512 σ / N for N."
 )
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
@@ -100,11 +100,19 @@ def _section(experiment: Experiment, task: str, size: int, frame: Frame) -> Sect
     best = str(ours.loc[ours["scored"] == ours["scored"].max(), "mean"].idxmax()) if len(ours) else None
     ahead = scores.sub(scores[best], axis=0) if best else scores * float("nan")
     lines["gain"], lines["common"], lines["total"] = ahead.mean(), ahead.count(), totals.median()
-    lines["times"] = totals.div(totals[best], axis=0).median() if best else float("nan")
+    lines["times"] = _times(lines, totals, best)
     # the mean that a line would have on all signals of the best, by its gain on those that it has
     lines["placed"] = (lines["mean"].get(best, float("nan")) + lines["gain"]).fillna(lines["mean"])
     lines = lines.sort_values(["gain", "mean"], ascending=False, kind="stable", na_position="last")
     return Section(task, size, lines, best)
+
+
+def _times(lines: Frame, totals: Frame, best: str | None) -> list[float]:
+    """Return the ratio of each line's seconds to those of the best closed form on the same device."""
+    same = lines.index[lines["name"] == lines["name"].get(best)]
+    of_device = {lines["cell.device"][line]: line for line in same}
+    pairs = ((line, of_device.get(device)) for line, device in lines["cell.device"].items())
+    return [float("nan") if ours is None else (totals[line] / totals[ours]).median() for line, ours in pairs]
 
 
 def _lines(experiment: Experiment, frame: Frame) -> Frame:
@@ -267,6 +275,9 @@ def draw(experiment: Experiment, found: Sequence[Section]) -> Figure:
     lines["x"] = place(lines)
     by_encoder, by_name = experiment.abscissa in BY_ENCODER, experiment.abscissa == "epochs"
     lines["curve"] = lines["name"] if by_name else lines.apply(_encoder_and_head if by_encoder else _name, axis=1)
+    # of a method that ran on several devices, which change the score by rounding, the most signals are drawn
+    most = lines.groupby(["cell.task", "name", "cell.epochs", "x"], dropna=False)["scored"].transform("max")
+    lines = lines[lines["scored"] == most]
     encoders = list(lines["cell.method.layout.encoder"].dropna().unique()) if by_encoder else []
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     ax = figure.subplots()
@@ -305,7 +316,9 @@ def _against_seconds(found: Sequence[Section], label: str) -> Figure:
         most = lines["signals"].max() if section.best is None else lines["signals"][section.best]
         for place, (_, line) in enumerate(lines.iterrows(), 1):
             style = {"marker": f"${place}$", "color": COLORS[line["cell.method.group"]], "linestyle": "none"}
-            style |= {"alpha": 0.5 if line["signals"] < most else 1.0, "label": f"{_name(line)} ({line['scored']})"}
+            device = "" if line["cell.device"] == "cpu" else f", {line['cell.device']}"
+            style |= {"alpha": 0.5 if line["signals"] < most else 1.0}
+            style |= {"label": f"{_name(line)}{device} ({line['scored']})"}
             ax.plot(max(line["total"], 1e-5), line["placed"], ms=4 + 4 * len(str(place)), **style)
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, title="method (signals)")
         ax.grid(alpha=0.3)
