@@ -77,6 +77,7 @@ def test_integers_are_restored_as_their_values_in_the_unit_interval():
         assert np.array_equal(work(given).signal, expected)
 
 
+@pytest.mark.slow
 def test_a_batch_is_restored_signal_by_signal():
     picture, known = PICTURE[:10, :8], KNOWN[:10, :8]
     batch = torch.stack([picture, 0.2 * picture.flip(0)])

@@ -372,6 +372,7 @@ COUNTED = {  # the most launches and waits: a tenth more than they were when thi
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTED)
 def test_launches_and_waits_do_not_creep_back_and_the_cpu_makes_the_same(device, deterministic, name):
     work, launches, waits = COUNTED[name]
@@ -518,6 +519,7 @@ def test_the_stopwatch_times_devices_that_hold_memory_by_their_events(monkeypatc
     assert stopwatch.once(lambda: time.sleep(0.001))[1] > 0.001  # by the host's clock
 
 
+@pytest.mark.slow
 def test_arithmetic_needs_no_reader_of_files():
     code = """
 import sys

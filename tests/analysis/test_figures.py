@@ -34,6 +34,7 @@ def command(monkeypatch, *arguments):
     return main()
 
 
+@pytest.mark.slow
 def test_gaussian_rank_follows_its_theory(drawn):
     for curves in drawn["2"][1].values():
         for measured, theory in zip(curves["measured"], curves["theory"], strict=True):

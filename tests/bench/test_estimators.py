@@ -165,6 +165,7 @@ def _in_one_go(folder):
     ctypes.PyDLL(None).sleep(3600)  # a call that keeps the interpreter's lock
 
 
+@pytest.mark.slow
 def test_a_peer_whose_run_was_killed_ends_at_its_limit(forked, tmp_path):
     """Also where it leaves no thread the time to see that its parent has gone."""
     run = os.fork()

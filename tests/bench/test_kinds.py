@@ -101,6 +101,7 @@ def test_smoothing_beats_interpolation_where_there_is_noise():
     assert smooth > exact + 6
 
 
+@pytest.mark.slow
 def test_the_default_is_that_of_fit_and_inpaint():
     truth = wave(20, 18)
     given = SAMPLINGS["gaps"](truth)
@@ -112,6 +113,7 @@ def test_the_default_is_that_of_fit_and_inpaint():
     assert decibels(kinds.ours(given, "cpu").numpy(), given.truth, inside) > 60  # less if it were moved by a hundredth
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_reported_and_gone_on_with(fields, tmp_path):
     with pytest.warns(cn.CoordnetWarning, match=r"not installed .*\['absent'\]"):
         assert run(STUDY, Options(quick=True), tmp_path, progress=False) == (24, 0)

@@ -237,6 +237,7 @@ def test_clipped_noise_is_of_8_bits():
     assert float((white.clamp(0, 1) - observed).abs().max()) < 0.51 / 255
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     ("package", "peer", "pattern", "noise", "least"),
@@ -262,6 +263,7 @@ def test_a_peer_without_its_package_is_left_out_by_name(folder):
     assert {cell.subject["method"]["name"] for cell in cells} == {"there"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Menon 2007 is left out")  # where its package is not installed
 def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
     status, out, err = run(*("bench", "quality", "--data", folder, "--only", "bayer,noise", "--images", 1))

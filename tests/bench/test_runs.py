@@ -73,6 +73,7 @@ def kill_soon(process, path, delay):
     return running
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"

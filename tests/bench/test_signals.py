@@ -49,6 +49,7 @@ def prepared(run, raw, *options):
     return run("data", "--from", raw, "--out", "out", "--crop", 24, *options)
 
 
+@pytest.mark.slow
 def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
     status, printed, err = prepared(run, raw, "--json")
     assert (status, err) == (0, "")

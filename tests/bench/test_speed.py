@@ -87,6 +87,7 @@ def test_every_run_measures_anew_and_the_latest_timing_counts(small):
     assert [r["cell"]["task"] for r in read(small).values()] == ["20²×3 → 40²", "12²×3 → 24²"]
 
 
+@pytest.mark.slow
 def test_random_samples_and_clips_and_batches(monkeypatch):
     def only_run(work, *_, **__):
         work()

@@ -168,6 +168,7 @@ def test_bad_options_give_one_line_and_write_nothing(run, photo, tmp_path, optio
     assert name in refused(run("compare", photo, *options), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.figures
 def test_a_row_and_a_clip_are_compared_too(run, tmp_path):
     folder = tmp_path / "in"

@@ -97,6 +97,7 @@ def test_a_georeference_is_kept(cube, run, coarse):
     assert np.array_equal(std == 0, given.notnull())
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_told_and_the_same_command_goes_on(cube, run, forked, coarse, monkeypatch, tmp_path):
     """Files of a killed run are hidden, and the next run writes the other blocks alone."""
     pytest.importorskip("dask")

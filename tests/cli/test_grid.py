@@ -44,6 +44,7 @@ def grid(run, tmp_path):
     return grid
 
 
+@pytest.mark.slow
 def test_the_files_hold_what_the_library_returns(grid, table):
     options = ("--value", "t2m", "--missing", "-9999", "--spacing", 1, "--max-distance", 4, *PRIOR)
     record, folder = grid(table, *options, "--unit", "t2m=degC", "--standard-name", "T2M=air_temperature")

@@ -362,6 +362,7 @@ def test_denoise_refuses(run, tmp_path):
 # demosaic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "pattern", "prior"), [("uint8", "RGGB", "local"), ("uint16", "gbrg", "adaptive")])
 def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pattern, prior):
     truth = synthetic_photograph(24, 28)

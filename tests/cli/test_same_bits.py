@@ -71,6 +71,7 @@ def test_demosaic(command, options, prior):
     same(written, model, cn.demosaic(given[..., 0], "GRBG", prior=prior, seed=SEED))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "choices"),
     [

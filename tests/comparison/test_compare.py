@@ -52,6 +52,7 @@ def cells(table):
     return rows, [bold.text for bold in tree.iter("b")]
 
 
+@pytest.mark.slow
 def test_the_command_gives_the_same_bits(run, tmp_path, image):
     pattern, image = "random:0.4", image[:12, :14, 0]
     iio.imwrite(tmp_path / "photo.png", image)

@@ -94,6 +94,7 @@ def seen(slider):
     return picture[rows, 2 : width // 4].mean(), picture[rows, -width // 4 : -2].mean()
 
 
+@pytest.mark.slow
 def test_all_methods_are_shown_with_what_they_reached(page, record):
     methods = record["methods"]
     assert page.title() == page.locator("h1").inner_text() == f"{ODD}: methods compared"

@@ -32,6 +32,7 @@ def test_columns_of_points_are_what_each_is_alone_whatever_the_units_of_the_othe
     assert [part.order for part in both.report.signals] == [made.report.order for made in alone]
 
 
+@pytest.mark.slow
 def test_deviations_and_scores_are_those_of_the_columns_alone():
     both, *alone = (fit(*columns, prior=PLATE) for columns in ((SMOOTH, ROUGH), (SMOOTH,), (ROUGH,)))
     torch.testing.assert_close(both.std(), torch.cat([made.std() for made in alone], -1), rtol=1e-9, atol=1e-12)
@@ -73,6 +74,7 @@ def test_a_column_with_gaps_and_a_drift_is_as_on_the_points_that_know_it():
     torch.testing.assert_close(both(QUERY, drift=at), found, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["random:0.4", "every:2"])
 def test_channels_of_a_lattice_in_other_units_are_what_each_is_alone(pattern):
     smooth = np.sin(5 * GRID[:, 0]) * np.cos(4 * GRID[:, 1])

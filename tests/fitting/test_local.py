@@ -229,6 +229,7 @@ def test_it_gains_on_a_clip_in_which_a_picture_moves():
     assert held_out(made, samples, truth) > held_out(fit(samples, pilot), samples, truth) + 0.5
 
 
+@pytest.mark.slow
 def test_the_seed_fixes_it_and_chunks_and_threads_do_not_change_it(monkeypatch):
     samples = sample(synthetic_photograph(20, 18), "random:0.4")
     prior = Local((4, 4), rounds=1, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))

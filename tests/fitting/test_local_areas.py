@@ -36,6 +36,7 @@ def test_a_picture_of_one_patch_has_the_textbook_s_mean(generator):
     torch.testing.assert_close(areas.divided(y, (2, 2), noise)[0], y.mean() + expected.reshape(8, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "cells", "dtype"),
     [

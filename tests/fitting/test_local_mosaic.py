@@ -188,6 +188,7 @@ def saturated(generator):
     return (0.5 + 0.3 * synthetic_photograph(32, 32, 1) + fine.movedim(0, -1)).clamp(0, 1)
 
 
+@pytest.mark.slow
 def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monkeypatch):
     fine, plain = saturated(generator), synthetic_photograph(32, 32, 1) * torch.tensor([1.0, 0.9, 0.7])
     made, scores = {}, {}

@@ -109,6 +109,7 @@ def test_noisy_points_choose_nearly_the_best_plate_with_hindsight():
     assert error("auto") < 1.1 * min(error(cn.ThinPlate(order=p, cutoff=w)) for p, w in tried)
 
 
+@pytest.mark.slow
 def test_points_of_bumps_choose_a_corner_that_helps():
     """A few bumps have waves of all lengths up to their own, and none beyond, as plates without a corner have."""
 

@@ -102,6 +102,7 @@ PLANE_CONVERGENCE = {8: 2.11e-5, 12: 1.142e-5, 16: 7.31e-6}
 PLANE_LIMIT = 7e-7  # the largest difference without its terms of h² and h² log h, of which the border causes 2e-7
 
 
+@pytest.mark.slow
 def test_plates_converge_to_the_natural_thin_plate_spline_as_nodes_are_refined():
     """Points are a fourth of a spacing beyond nodes. Six are between the border and the four around the queries."""
     square, cell = (np.stack(np.meshgrid(x, x), -1).reshape(-1, 2) for x in (np.arange(14), np.arange(6, 7.1, 0.25)))
@@ -310,6 +311,7 @@ def cover(fit, places, values, **options):
     return np.mean((low <= values) & (values <= high))
 
 
+@pytest.mark.slow
 def test_intervals_cover_random_points_and_those_in_hidden_blocks():
     rng = np.random.default_rng(3)
     places, query = rng.random((600, 2)), rng.random((3000, 2))

@@ -104,6 +104,7 @@ def test_splines_with_a_knot_at_each_coordinate_are_scipys(degree):
     assert np.allclose(fit.at(*finer)[..., 0].numpy(), expected, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_exposure_times_take_splines_and_noisy_fields_do_not():
     times, x = 2.0 ** np.arange(-10, 1), np.linspace(0, 1, 24)
     between = np.sqrt(times[1:] * times[:-1])

@@ -56,6 +56,7 @@ def test_spherical_harmonics_are_met_at_the_poles_and_the_date_line_as_elsewhere
     np.testing.assert_allclose(at(fit, query - [360, 0]), at(fit, query), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_noise_on_a_sphere_is_removed_unasked():
     """The numbers of the plate are chosen by noisy values; most of the noise at the points themselves is gone."""
     places = drawn(100)
@@ -142,6 +143,7 @@ def test_what_is_no_sphere_is_refused_in_a_line(options, text):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_deviations_on_a_sphere_are_those_of_its_errors_at_the_poles_too():
     rng = np.random.default_rng(4)
     places, query = drawn(200, 2), drawn(2000, 3)

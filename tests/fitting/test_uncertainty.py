@@ -250,6 +250,7 @@ def test_a_fit_says_how_sure_it_is_on_any_lattice(grid, pattern, dtype):
     )
 
 
+@pytest.mark.slow
 def test_the_folds_have_the_deviation_of_a_local_prior():
     samples = sampled((32, 32), 1, "random:0.5")[1]
     table = SampleTable(samples)

@@ -84,6 +84,7 @@ def test_a_noisy_lattice_is_fitted_as_one_with_gaps():
     assert fits[0].report.candidates[2].weight > 0.5
 
 
+@pytest.mark.slow
 def test_the_default_smooths_noise_on_a_lattice():
     x, y = np.meshgrid(np.arange(64) / 64, np.arange(56) / 56, indexing="ij")
     truth = torch.from_numpy(np.sin(6 * x + 2) * np.cos(5 * y)).unsqueeze(-1)

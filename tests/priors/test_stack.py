@@ -281,6 +281,7 @@ def test_smooth_fields_take_plates_and_photographs_the_local_prior(pattern):
     assert "local" in cn.fit(cn.sample(picture, pattern, **options)).report.used("auto")
 
 
+@pytest.mark.slow
 def test_noisy_fields_take_plates_that_smooth(generator):
     noisy = waves(60, 60) + 0.05 * torch.randn(60, 60, 1, generator=generator, dtype=torch.float64)
     fit = cn.fit(masked(noisy, 0.5))
@@ -344,6 +345,7 @@ def test_the_sum_is_that_of_the_fits_with_the_weights_of_the_report():
     torch.testing.assert_close(on_grid(fit), sum(parts))
 
 
+@pytest.mark.slow
 def test_a_fit_follows_offsets_and_factors_of_the_values():
     signal = waves(24, 24) + 0.1 * torch.rand(24, 24, 1, generator=torch.Generator().manual_seed(1)).double()
     known = torch.rand(24, 24, generator=torch.Generator().manual_seed(0)) < 0.4

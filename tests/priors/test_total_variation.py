@@ -127,6 +127,7 @@ def test_a_smooth_field_measured_without_noise_keeps_the_adaptive_fit(generator)
     assert float((fit.render() - field).square().mean().sqrt()) < 0.035
 
 
+@pytest.mark.slow
 def test_a_known_weight_gives_the_weighted_mean_whose_draws_are_narrower(generator):
     blur = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 12))
     measured = cn.Measurements.of(blur, STEPPED[4:16, 4:16].to(DOUBLE), sigma=0.05, generator=generator)

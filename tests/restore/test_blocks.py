@@ -69,6 +69,7 @@ def test_one_block_at_unequal_coordinates_is_the_whole(x):
     np.testing.assert_allclose(made, values, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_frames_in_blocks_are_as_good_as_the_whole(small, monkeypatch):
     """Time is never divided, and land stays missing, whatever the order of dimensions is."""
     monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 21_000)
@@ -145,6 +146,7 @@ def test_noise_is_removed_in_blocks_as_from_the_whole(small, monkeypatch):
     assert 5 < gains[0] < gains[1] + 0.05 and lazy.expected_psnr == pytest.approx(whole.expected_psnr, abs=0.5)
 
 
+@pytest.mark.slow
 def test_noise_that_blocks_estimate_is_that_of_the_whole(small, monkeypatch):
     """A picture of 8 bits stays so, and black and white pixels are lost in blocks as in the whole."""
     monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 2000)

@@ -17,6 +17,7 @@ def noisy(generator):
     return truth, (truth * known).sum(-1) + SIGMA * torch.randn(28, 32, generator=generator)
 
 
+@pytest.mark.slow
 def test_noise_that_is_given_is_removed_from_the_measured_colors_too(noisy):
     truth, mosaic = noisy
     kept, cleaned = cn.demosaic(mosaic, "GRBG", prior=cn.Local((4, 4))), cn.demosaic(mosaic, "GRBG", SIGMA)
@@ -48,6 +49,7 @@ def test_a_camera_s_noise_is_found_on_a_mosaic(counted):
         cn.demosaic(mosaic[:24, :24], noise="camera")
 
 
+@pytest.mark.slow
 def test_patches_of_a_mosaic_take_the_variance_of_their_brightness(counted):
     truth, mosaic, model, prior = counted[0][:12], counted[1][:12], counted[2], cn.Local(rounds=1)
     made = cn.demosaic(mosaic, noise=model, prior=prior)

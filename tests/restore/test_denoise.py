@@ -106,6 +106,7 @@ def test_a_steep_slope_is_no_noise():
     assert noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [(300,), (5, 6, 7), (1, 40), (40, 1), (3, 5), (1, 1), (3, 4, 3, 4)])
 def test_any_number_of_axes(grid, monkeypatch):
     monkeypatch.setattr("coordnet.restore.wiener.PADDING", 4)
@@ -142,6 +143,7 @@ def test_the_middle_decides_the_prior():
         cn.denoise(y, prior="smooth")
 
 
+@pytest.mark.slow
 def test_frames_of_a_clip_take_similar_patches_from_each_other():
     photograph = synthetic_photograph(24, 40, 1)
     truth = torch.stack([photograph[:, 2 * t : 2 * t + 24] for t in range(5)])  # the camera moves by two pixels

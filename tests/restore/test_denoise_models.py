@@ -27,6 +27,7 @@ def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
     assert made.noise is model and made.report["noise"]["kind"] == "colored"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize(("axes", "channels"), [(2, 2), (2, 4), (3, 3)])
 def test_channels_that_are_treated_one_by_one_have_their_own_spectra(axes, channels, generator):
@@ -92,6 +93,7 @@ def test_what_does_not_go_together_is_refused(options, word):
         cn.denoise(torch.rand(40, 40, 3), **options)
 
 
+@pytest.mark.slow
 def test_lost_pixels_are_filled(generator):
     truth = 0.2 + 0.6 * synthetic_photograph(48, 44)
     lost = torch.rand(48, 44, 1, generator=generator) < 0.05

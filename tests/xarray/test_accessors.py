@@ -154,6 +154,7 @@ def test_datasets_have_each_variable_with_gaps_filled():
     assert np.isnan(fine.sst[:, :, 0]).all()
 
 
+@pytest.mark.slow
 def test_noise_is_removed_and_missing_values_stay_so():
     generator = np.random.default_rng(0)
     array = field(np.float64)

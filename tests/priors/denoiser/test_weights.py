@@ -97,6 +97,7 @@ def without(name):
     return getattr(cn, name)(*GIVEN[name])
 
 
+@pytest.mark.slow
 @UNSUITED
 def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
     ours, weighed = without("inpaint"), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(f))
@@ -135,6 +136,7 @@ def test_measurements_take_the_weight_that_suits_hidden_ones(blurred):
     assert cn.psnr(found.render(), TRUTH) > cn.psnr(ours.render(), TRUTH) + 5
 
 
+@pytest.mark.slow
 def test_a_mosaic_of_the_estimate_in_another_phase_gives_the_weight(monkeypatch):
     known = torch.zeros(SIDE, SIDE, 3)
     known[::2, ::2, 0] = known[::2, 1::2, 1] = known[1::2, ::2, 1] = known[1::2, 1::2, 2] = 1
@@ -201,6 +203,7 @@ def test_alone_it_starts_at_a_pilot():
     assert torch.equal(found.render(), expected.render())
 
 
+@pytest.mark.slow
 def test_every_second_pixel_and_clips_are_filled():
     samples = cn.sample(TRUTH, "every:2")
     assert torch.equal(cn.fit(samples, prior=cn.Denoiser(identity)).render(), cn.fit(samples).render())
@@ -222,6 +225,7 @@ def test_what_it_does_not_suit_is_refused():
         cn.fit_closed_form(cn.FourierEncoding.like(samples), tracked, prior=cn.Denoiser(identity))
 
 
+@pytest.mark.slow
 def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimated(generator):
     truth = synthetic_photograph(32, 32)
 
