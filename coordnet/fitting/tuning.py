@@ -94,7 +94,7 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     shape = tuple(samples.values.shape[:-1])
     expected = "a whole lattice, equally spaced, of at least four samples along each axis"
     samples.geometry.check_filled("samples", expected)
-    if not samples.geometry.is_even or min(shape) < 4:
+    if not samples.geometry.is_nodal or min(shape) < 4:
         raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
     every_second = Lattice(shape, (2,) * len(shape))
     half = Samples(every_second, samples.values[every_second.slices])

@@ -45,7 +45,7 @@ class Setting:
         """Whether samples are some nodes of a row, the same for all channels, and as many as ``SHORT_ROW`` says."""
         geometry = self.geometry
         is_row = sum(n > 1 for n in geometry.grid) <= 1 and geometry.is_nodal and not geometry.is_laid
-        has_gaps = geometry.hides_alike and (geometry.is_strided or not geometry.is_whole_lattice)
+        has_gaps = geometry.hides_alike and geometry.density < 1
         has_one_mask = geometry.weights is None or geometry.weights.shape[-1] == 1
         return is_row and has_gaps and has_one_mask and round(geometry.density * math.prod(geometry.grid)) in SHORT_ROW
 

@@ -47,11 +47,10 @@ class RectilinearLattice(Geometry):
             raise _checks.wrong("coordinates", f"1 to {MAX_AXES} arrays, one for each axis", len(coordinates))
         self.coordinates = tuple(_increasing(c, j) for j, c in enumerate(coordinates))
         self.grid = tuple(len(c) for c in self.coordinates)
-        self.weights, self.is_whole_lattice = weights, weights is None
+        self.weights = weights
         if weights is not None:
             MaskedLattice(self.grid, weights=weights)  # refuses weights that do not fit
         self._axes = tuple(Axis(len(c)) if _is_even(c) else self._axis(j, c) for j, c in enumerate(self.coordinates))
-        self._is_regular = self.is_even
 
     def __repr__(self) -> str:
         ranges = ", ".join(f"{len(c)} in [{c[0]:.6g}, {c[-1]:.6g}]" for c in self.coordinates)
@@ -65,6 +64,11 @@ class RectilinearLattice(Geometry):
         return same and all(map(torch.equal, self.coordinates, other.coordinates))
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_whole_lattice(self) -> bool:  # type: ignore[override]
+        """Whether every point of the grid is sampled."""
+        return self.weights is None
 
     @property
     def axes(self) -> Axes:
@@ -82,7 +86,7 @@ class RectilinearLattice(Geometry):
 
     def part(self, window: tuple[slice, ...]) -> Lattice | None:
         """Return a window of equally spaced coordinates as a lattice of its own; None at unequal ones."""
-        return window_of(self, window) if self._is_regular else None
+        return window_of(self, window) if self.is_regular else None
 
     def on_even_nodes(self, samples: Samples) -> Samples:
         """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
@@ -90,7 +94,7 @@ class RectilinearLattice(Geometry):
         The points are tied to a lattice of equally spaced nodes, as many as coordinates, so that priors which need such
         nodes may be fitted.
         """
-        if self._is_regular:
+        if self.is_regular:
             return samples
         points, values, weights = self.positions(device=samples.values.device), samples.values.flatten(0, -2), None
         if self.weights is not None:
@@ -102,7 +106,7 @@ class RectilinearLattice(Geometry):
 
     def check_hideable(self) -> None:
         """Refuse unequal coordinates, and a lattice that is known as a whole, with a ``ValueError``."""
-        if self.weights is None or not self._is_regular:
+        if self.weights is None or not self.is_regular:
             super().check_hideable()
         else:
             check_has_gaps(self.weights)

@@ -100,7 +100,7 @@ class ThinPlate(PlateParameters, Prior):
             order, cutoffs = SMOOTHED if not is_exact else (SMOOTHED[0], ())
             smoothed = *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls()
             return (*plates, *smoothed, cls(1)) if is_row else (*plates, *smoothed)
-        return (*plates, cls(cutoff=math.inf)) if geometry.is_strided and geometry.is_even else ()
+        return (*plates, cls(cutoff=math.inf)) if geometry.is_strided and geometry.is_nodal else ()
 
     @property
     def text(self) -> str:
