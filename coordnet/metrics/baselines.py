@@ -80,6 +80,7 @@ def expected_seconds(samples: Samples, name: str) -> float:
         return math.inf if beyond else BIHARMONIC_SECONDS.get(dims, 0.0) * count**1.1
     if samples.geometry.filled_axes is not None:
         return SPLINE_SECONDS * math.prod(samples.grid) * samples.channels
+    dims = len(_varying(samples))
     if dims == 1 or (name == "cubic" and dims > 2):
         return 0.0
     count = int(known.sum())
@@ -90,21 +91,26 @@ BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic":
 
 
 def _interpolated(samples: Samples, degree: int, patient: bool) -> Tensor | None:
-    """Interpolate a lattice axis by axis, in 2-D as ``RectBivariateSpline``, and points by a triangulation."""
-    dims, weights = len(samples.grid), samples.weights
+    """Interpolate a lattice axis by axis, in 2-D as ``RectBivariateSpline``, and points by a triangulation.
+
+    A grid of one node along an axis, such as a picture of one row, is triangulated without this axis.
+    """
+    varying, weights = _varying(samples), samples.weights
+    dims = len(varying)
     axes = samples.geometry.filled_axes
     if axes is not None:
         result = samples.values.double().cpu().numpy()
         for j, (axis, length) in enumerate(zip(axes, samples.grid, strict=True)):
             result = _spline(axis.points().numpy(), result, Axis(length).points().numpy(), degree, j)
         return torch.from_numpy(result).to(samples.values)
-    targets = _targets(samples)
+    targets = _targets(samples)[:, varying]
     if dims == 1:
-        return _by_channel(samples, lambda x, y: _spline(x[:, 0], y, targets[:, 0], degree))
+        return _by_channel(samples, lambda x, y: _spline(x[:, varying[0]], y, targets[:, 0], degree))
     count = math.prod(samples.values.shape[:-1]) if weights is None else int((weights > 0).any(-1).sum())
     if (degree == 3 and dims > 2) or (count > TRIANGULATION_LIMIT.get(dims, 0) and not patient):
         return None
-    return _by_channel(samples, lambda x, y: _triangulated(x, y, targets, {1: "linear", 3: "cubic"}[degree]))
+    method = {1: "linear", 3: "cubic"}[degree]
+    return _by_channel(samples, lambda x, y: _triangulated(x[:, varying], y, targets, method))
 
 
 def _spline(x: np.ndarray, y: np.ndarray, at: np.ndarray, degree: int, axis: int = 0) -> np.ndarray:
@@ -132,6 +138,11 @@ def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.
         x, y = (t.double().cpu().numpy() for t in (points[known[:, c]], values[known[:, c]][:, channels]))
         parts.append(torch.from_numpy(method(x, y)).to(samples.values).reshape(*samples.grid, -1))
     return torch.cat(parts, dim=-1)
+
+
+def _varying(samples: Samples) -> list[int]:
+    """Return the axes of more than one node, or the first one if there is none."""
+    return [j for j, n in enumerate(samples.grid) if n > 1] or [0]
 
 
 def _targets(samples: Samples) -> np.ndarray:

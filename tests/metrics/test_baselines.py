@@ -59,6 +59,15 @@ def test_rows(generator):
     assert np.allclose(baselines.cubic(samples).numpy()[inside], peer[inside], atol=1e-6)
 
 
+@pytest.mark.parametrize("method", [baselines.linear, baselines.cubic])
+def test_an_axis_of_one_node_changes_nothing(method, generator):
+    signal = torch.rand(9, 12, 2, generator=generator, dtype=torch.float64)
+    known = torch.rand(9, 12, generator=generator) < 0.5
+    for values, mask in ((signal, known), (signal[0], known[0])):
+        thin = method(sample(values.unsqueeze(1), mask.unsqueeze(1)))
+        assert torch.allclose(thin.squeeze(1), method(sample(values, mask, dimensions=values.ndim - 1)))
+
+
 def test_few_and_collinear_points_fall_back_to_the_nearest():
     points = torch.tensor([[0.1, 0.1], [0.5, 0.5], [0.9, 0.9]])
     samples = Samples(ScatteredPoints((8, 8), points), torch.tensor([[1.0], [2.0], [3.0]]))
