@@ -66,7 +66,12 @@ class Lattice(Geometry):
     @property
     def with_gaps(self) -> "Lattice":
         """The nodes of the signal's lattice, of which those are unknown that this one skips; itself if it has some."""
-        return MaskedLattice(self.grid, weights=self.known(1).float()) if self.is_strided else self
+        if self.shape == self.grid:
+            return self
+        own = torch.ones(*self.shape, 1) if self.weights is None else self.weights
+        weights = own.new_zeros(*self.grid, own.shape[-1])
+        weights[self.slices] = own
+        return MaskedLattice(self.grid, weights=weights)
 
     def reweighted(self, weights: Float[Tensor, "*lattice _"]) -> "MaskedLattice":
         """Return the lattice with weights, 0 where nothing is known."""

@@ -443,3 +443,13 @@ def test_sparse_samples_are_judged_in_one_window_of_limited_size():
     held = HeldOut.draw(samples, 0.15, 0)
     (window,) = held.windows(1200, 3)
     assert window.values[0].numel() <= 2**15 * 1.02 and int(window.hidden.sum()) >= 10
+
+
+@pytest.mark.parametrize(("shape", "pattern"), [((300,), "every:2"), ((40, 36), "every:2x3")])
+def test_a_lattice_that_skips_nodes_and_has_gaps_is_fitted_as_the_nodes_that_are_known(shape, pattern):
+    places = torch.stack(torch.meshgrid(*(torch.arange(float(n)) for n in shape), indexing="ij"))
+    signal = torch.sin(places.sum(0).double() / 7).unsqueeze(-1)
+    signal[torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.2] = math.nan
+    skipped = cn.sample(signal, pattern)
+    known = cn.sample(signal, skipped.geometry.known(1)[..., 0])
+    assert torch.allclose(cn.fit(skipped).render(), cn.fit(known).render(), atol=1e-9)

@@ -42,7 +42,8 @@ class Stack(Prior):
     nugget : float
         The standard deviation of the white noise that the samples seem to have. Where it is a good part of the hidden
         errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips samples
-        is fitted as one with gaps, of which random samples are hidden: noise is the same at any distance.
+        is fitted as one with gaps, of which random samples are hidden: noise is the same at any distance. So is one
+        that has gaps beside.
 
     Notes
     -----
@@ -109,8 +110,9 @@ class StackPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
         geometry = geometry.blended("quintic")  # the plates' blending, which all share so that they can be summed
         self.prior, nodes = prior, geometry
-        if prior.nugget and geometry.is_strided and not encoding.axis_encoders:
+        if (prior.nugget or not geometry.is_whole_lattice) and not encoding.axis_encoders:
             nodes = geometry.with_gaps
+        if nodes is not geometry:
             encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         self.plans = [candidate.plan(encoding, nodes, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)
