@@ -31,20 +31,14 @@ def by_channel(samples: Samples) -> list[Samples]:
     each = _known_values(samples)
     if not all(map(len, each)):
         return [samples]
+    own = torch.eye(samples.channels, dtype=torch.bool)
     if samples.geometry.is_laid:
-        return [_channel(samples, k) for k in range(samples.channels)]
+        return [samples.of_channels(k) for k in own]
     found = torch.stack([torch.stack([part.std(correction=0), *part.aminmax()]) for part in each]).tolist()
     deviations = [deviation for deviation, *_ in found if deviation > 0]
     is_picture = all(0 <= low and high <= 1 for _, low, high in found)
     is_alike = not deviations or max(deviations) <= MOST_UNLIKE * min(deviations)
-    return [samples] if is_alike or is_picture else [_channel(samples, k) for k in range(samples.channels)]
-
-
-def _channel(samples: Samples, k: int) -> Samples:
-    weights, values = samples.weights, samples.values[..., k : k + 1].contiguous()
-    if weights is None or weights.shape[-1] == 1:
-        return Samples(samples.geometry, values)
-    return Samples(samples.geometry.reweighted(weights[..., k : k + 1]), values)
+    return [samples] if is_alike or is_picture else [samples.of_channels(k) for k in own]
 
 
 def _known_values(samples: Samples) -> list[Float[Tensor, " _"]]:

@@ -175,7 +175,7 @@ class Gaps:
     ) -> tuple[Float[np.ndarray, "*grid all_channels"], dict[str, Any]]:
         """Return a signal without its gaps, with the deviations as further channels if asked for, and a report.
 
-        A ``ValueError`` is raised if there is no known value.
+        A channel of which nothing is known stays missing. A ``ValueError`` is raised if there is no known value.
         """
         known = ~np.isnan(signal)
         if not known.any() and self.means is None:
@@ -191,8 +191,18 @@ class Gaps:
         return np.concatenate(parts, -1) if self.uncertainty else parts[0], report
 
     def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, dict[str, Any]]:
-        """Return the values of a fit at the nodes of a signal, their deviations if asked for, and the report."""
-        if not known.any():
+        """Return the values of a fit at the nodes of a signal, their deviations if asked for, and the report.
+
+        A channel of which nothing is known has its mean, or NaN where there are no ``means``.
+        """
+        seen = known.any(tuple(range(known.ndim - 1)))
+        if self.means is None and not seen.all():
+            estimate, deviations = np.full_like(signal, np.nan), np.full_like(signal, np.nan)
+            estimate[..., seen], of_seen, report = self.estimated(signal[..., seen], known[..., seen])
+            if of_seen is not None:
+                deviations[..., seen] = of_seen
+            return estimate, deviations, report
+        if self.means is not None and not seen.any():
             return np.broadcast_to(self.means, signal.shape), np.full_like(signal, np.nan), {}
         samples = self.samples(signal)
         made, report = fit_large(samples, self.fit, progress=self.progress)
@@ -205,7 +215,6 @@ class Gaps:
             deviations = made.std().numpy() if self.uncertainty else None
             estimate = made.render(alignment="sample").detach().numpy()
         if self.means is not None:
-            seen = known.any(tuple(range(known.ndim - 1)))
             estimate = np.where(seen, estimate, self.means)
             deviations = None if deviations is None else np.where(seen, deviations, np.nan)
         return estimate, deviations, found
@@ -283,8 +292,9 @@ def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
 
 
 def has_gaps(block: Signal) -> bool:
-    """Return whether some values of a block are missing, and others are not."""
-    return 0 < int(np.isnan(block).sum()) < block.size
+    """Return whether some values of a block are missing, and others of each channel are not."""
+    missing = np.isnan(block)
+    return bool(missing.any() and not missing.all(tuple(range(block.ndim - 1))).any())
 
 
 def has_values(block: Signal) -> bool:

@@ -83,8 +83,8 @@ def inpaint(
     Raises
     ------
     ValueError
-        If the mask has another shape than the signal, nothing is known, the prior is None or of another kind, or the
-        uncertainty of a batch or of tiles is asked for.
+        If the mask has another shape than the signal, nothing is known of a channel, the prior is None or of another
+        kind, or the uncertainty of a batch or of tiles is asked for.
     """
     values, kind = as_signal(signal, dimensions=_dimensions(signal, known) if dimensions is None else dimensions)
     values, batch = values.detach(), _batch(values, known)
@@ -94,6 +94,8 @@ def inpaint(
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(1 if samples.weights is None else samples.weights.shape[-1]).to(values.device)
+    if samples.weights is not None and not bool((seen := (samples.weights > 0).flatten(0, -2).any(0)).all()):
+        raise _checks.wrong("signal", "a known value in each channel", f"none in channel {int((~seen).nonzero()[0])}")
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
     given = choose_prior(samples, learned=True) if prior == "auto" else weighed(as_prior(prior, REQUIRED), samples)

@@ -174,7 +174,8 @@ def fit_large(
 
     Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points;
     the report is then a ``TiledReport``. Their fits run side by side and should show no bars. A tile that is known as a
-    whole stays as it is, unless the samples are noisy; one of which nothing is known gets the mean of all samples.
+    whole stays as it is, unless the samples are noisy; a channel of which a tile knows nothing gets the mean there of
+    all its samples.
     With ``in_place`` the signal is the samples' own values, in which the unknown ones are replaced: large signals need
     no memory for another one.
     """
@@ -191,9 +192,12 @@ def fit_large(
             return samples.mean().expand_as(values)
         if not is_noisy and bool((known > 0).all()):
             return values
-        found = fit(crop(samples, window))
+        part, seen = crop(samples, window), (known > 0).flatten(0, -2).any(0)
+        is_seen = bool(seen.all())
+        found = fit(part if is_seen else part.of_channels(seen))
         reports[places.index(window)] = found.report
-        return found.render(alignment="sample")
+        made = found.render(alignment="sample")
+        return made if is_seen else samples.mean().expand_as(values).index_copy(-1, seen.nonzero()[:, 0], made)
 
     if in_place:
         made = samples.values

@@ -303,6 +303,13 @@ class Samples:
         geometry = self.geometry.part(window)
         return None if geometry is None else Samples(geometry, self.values[window])
 
+    def of_channels(self, chosen: Bool[Tensor, " channels"]) -> "Samples":
+        """Return the samples of some channels."""
+        weights, values = self.weights, self.values[..., chosen]
+        if weights is None or weights.shape[-1] == 1:
+            return Samples(self.geometry, values)
+        return Samples(self.geometry.reweighted(weights[..., chosen]), values)
+
     def on_even_nodes(self) -> "Samples":
         """Return the samples for fits whose nodes are equally spaced: those at unequal coordinates as points."""
         return self.geometry.on_even_nodes(self)

@@ -311,3 +311,13 @@ def test_what_are_no_frames_is_refused(rng):
         cn.fit(cn.sample(torch.rand(30, 1), "random:0.5"), prior=cn.Evolving())
     with pytest.raises(ValueError, match="`geometry`: expected frames"):
         cn.fit(cn.sample(torch.rand(8, 8, 8, 1), "every:2"), prior=cn.Evolving())
+
+
+def test_frames_of_a_channel_of_which_nothing_is_known_are_refused_and_no_candidates(rng):
+    signal, known = cube(rng)
+    both = torch.stack([torch.as_tensor(known), torch.zeros(known.shape, dtype=torch.bool)], -1)
+    samples = cn.sample(torch.as_tensor(signal).expand(*both.shape), both)
+    with pytest.raises(ValueError, match="`geometry`: expected a known value in each channel"):
+        cn.fit(samples, prior=cn.Evolving())
+    prior = suited(Setting(samples.geometry, 2))
+    assert cn.Evolving() not in getattr(prior, "priors", [prior])

@@ -53,6 +53,17 @@ def test_a_large_signal_is_filled_in_the_memory_of_its_samples():
     assert made.data_ptr() == samples.values.data_ptr() and len(report.fits) > 1
 
 
+def test_a_channel_of_which_a_tile_knows_nothing_has_its_mean_there_and_one_of_which_none_does_is_refused():
+    picture, known = smooth(60, 400).expand(60, 400, 2) + 7, torch.rand(60, 400, 2) < 0.5
+    known[:, :300, 1] = False
+    found = cn.inpaint(picture, known, prior=cn.Smoothness(), largest=12_000).signal[:, :100, 1]
+    assert torch.allclose(found, picture[known[..., 1]][:, 1].mean())
+    with pytest.raises(ValueError, match="each channel, received none in channel 1"):
+        cn.inpaint(picture, known & torch.tensor([True, False]))
+    means = cn.inpaint(picture, "area:2", prior=cn.Smoothness()).signal  # no pixel is known, but each channel is
+    assert torch.allclose(means, picture, atol=0.05)
+
+
 def test_a_small_lattice_is_one_tile():
     assert list(Tiles((30, 20), 600)) == [(slice(0, 30), slice(0, 20))]
     assert len(Tiles((30, 20), 599)) == 1  # too short to be cut with an overlap

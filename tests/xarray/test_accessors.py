@@ -50,6 +50,14 @@ def test_gaps_are_filled_and_all_else_is_kept():
     assert classic.dtype == np.float32 and classic.equals(made)
 
 
+def test_an_array_of_which_nothing_is_known_stays_missing_beside_others():
+    array = field()
+    both = xarray.concat([array.where(False), array], "member")
+    made, alone = (cn.fill(given, prior=CHEAP, uncertainty=True) for given in (both, array))
+    for found, expected in ((made.array, alone.array), (made.std, alone.std)):
+        assert found[0].isnull().all() and np.array_equal(found[1], expected, equal_nan=True)
+
+
 def test_the_order_of_dimensions_does_not_matter():
     array = field(np.float64)
     made = array.coordnet.fill(prior=CHEAP)

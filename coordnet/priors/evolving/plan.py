@@ -67,7 +67,7 @@ class EvolvingPlan(Plan):
     all samples follows, each channel on its own; the Fourier encoding interpolates it. It is found on the CPU.
 
     The parameters are those of ``plan``. A ``ValueError`` is raised if the encoding is not Fourier's, or the samples
-    are no lattice of two axes or more, or have other weights than 0 and 1.
+    are no lattice of two axes or more, have other weights than 0 and 1, or say nothing of a channel that is learned.
     """
 
     holds_out = stands_apart = True
@@ -83,6 +83,8 @@ class EvolvingPlan(Plan):
         if not bool(((weights == 0) | (weights == 1)).all()):
             raise _checks.wrong("weights", "0 or 1 for frames in time", "others")
         self.known = weights.cpu().numpy() > 0
+        if not prior.statistics and not self.known.any(tuple(range(1, weights.ndim))).all():
+            raise _checks.wrong("geometry", "a known value in each channel", "none in one")
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal and channel with its own covariance."""

@@ -60,10 +60,15 @@ class Evolving(EvolvingParameters, Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Evolving, ...]":
-        """Return it for masked lattices of three axes or more, of which the first has 3 to 400 frames."""
+        """Return it for masked lattices of three axes or more, of which the first has 3 to 400 frames.
+
+        Something is known of each channel.
+        """
         geometry = setting.geometry
         is_mask = geometry.weights is not None and geometry.is_nodal
         if not is_mask or not setting.fourier or setting.robust or len(geometry.grid) < 3:
+            return ()
+        if not bool((geometry.full_weights > 0).flatten(0, -2).any(0).all()):
             return ()
         suits = geometry.is_binary and geometry.shape == geometry.grid and FRAMES[0] <= geometry.grid[0] <= FRAMES[1]
         return (cls(),) if suits else ()
