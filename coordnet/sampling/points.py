@@ -156,8 +156,9 @@ def points(
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
-    if left_out == len(x):
-        raise _checks.wrong("values", "at least one point with finite coordinates and a value", "none")
+    if not (known := np.isfinite(y[kept]).any(0)).all():
+        found = f"none in column {int(known.argmin())}" if known.any() else "none"
+        raise _checks.wrong("values", "at least one point with finite coordinates and a value", found)
     x, both, weight = _merged(x[kept], np.hstack([y, columns])[kept], deviation[kept] ** -2.0, periods, names)
     y, columns, weight = both[:, : y.shape[1]], both[:, y.shape[1] :], weight[:, : y.shape[1]]
     given = scales if scales is None else [_checks.positive("scales", s) for s in scales]

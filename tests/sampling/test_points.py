@@ -118,6 +118,7 @@ def test_a_fit_refuses_dates_and_durations():
     ("places", "values", "options", "text"),
     [
         (PLACES, np.full(300, np.nan), {}, "values"),
+        (PLACES, smooth(PLACES)[:, None] * [1.0, np.nan], {}, "values`: .* received none in column 1"),
         (PLACES, np.full(300, np.inf), {}, "values"),
         (PLACES, np.ones(3), {}, "values"),
         (
