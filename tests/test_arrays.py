@@ -128,6 +128,7 @@ def test_gradients_are_not_followed_through_a_restoration():
         made = work(followed).signal
         assert not made.requires_grad
         assert torch.equal(made, work(PICTURE).signal)
+    assert not cn.demosaic(followed[..., 0], prior=cn.Smoothness()).signal.requires_grad
 
 
 def test_samples_of_arrays():

@@ -68,7 +68,7 @@ def demosaic(
     """
     bayer = Bayer(str(pattern).upper())
     mosaic, kind = as_signal(raw, "raw", dimensions=2)
-    height, width, channels = mosaic.shape
+    mosaic, (height, width, channels) = mosaic.detach(), mosaic.shape
     if channels != 1:
         raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
     if min(height, width) < 2:
@@ -98,7 +98,7 @@ def _model(mosaic: Float[Tensor, "height width 1"], sigma: float | None, noise: 
             raise _checks.wrong("noise", "a model without a spectrum: the noise of mosaics is white", str(noise))
         return noise
     if _checks.choice("noise", noise, MOSAIC_NOISES) == "camera":
-        return mosaic_noise(mosaic.detach())
+        return mosaic_noise(mosaic)
     return NoiseModel(floor=sigma**2 if sigma else 0.0)
 
 
