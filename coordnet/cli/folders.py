@@ -222,7 +222,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(signal: str) -> Iterator[str]:
-    """Give the path of a signal; that of a file with all of standard input for ``-``."""
+    """Give the path of a signal; that of a file with all of standard input for ``-``, which errors name so."""
     if signal != STANDARD:
         yield signal
         return
@@ -231,7 +231,10 @@ def readable(signal: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="coordnet-") as folder:
         path = Path(folder, f"stdin{suffix}")
         path.write_bytes(content)
-        yield str(path)
+        try:
+            yield str(path)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), "standard input")) from error
 
 
 def check_file(output: Output, command: str, *, shared: bool) -> None:

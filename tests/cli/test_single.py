@@ -113,3 +113,12 @@ def test_standard_input_and_output(suffix, monkeypatch, tmp_path):
     before, after = read_media(source), read_media(target)
     assert after.signal.shape == before.signal.shape
     assert after.depth == before.depth
+
+
+def test_errors_name_standard_input(monkeypatch, tmp_path, capsys):
+    (tmp_path / "words.txt").write_text("no numbers\n")
+    with (tmp_path / "words.txt").open() as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        monkeypatch.setattr(sys, "argv", ["coordnet", "denoise", "-", "-o", "-"])
+        assert main() == 2
+    assert capsys.readouterr().err.startswith("coordnet: standard input: expected rows of numbers")
