@@ -154,7 +154,11 @@ def fill(
         list[str] | None, Option(help="A variable; may be repeated. All with missing values if none.")
     ] = None,
     max_gap: Annotated[
-        str | None, Option(help="The longest gap in time that is filled, such as 5D or 12h; all if not given.")
+        str | None,
+        Option(
+            help="The longest gap in time that is filled, such as 5D or 12h, or a number where the coordinate of time "
+            "has numbers; all if not given."
+        ),
     ] = None,
     prior: options.Prior = "auto",
     uncertainty: options.Uncertainty = False,

@@ -1,5 +1,6 @@
 """Filling the missing values of labeled arrays: fields in time with clouds and land, tables, maps."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +71,8 @@ def fill(
         A dimension of time, by its coordinates, their units or its name, may be anywhere.
     max_gap : number or duration, optional
         The longest gap that is filled, along time or the only dimension: the distance of the values before and after
-        it, in units of the coordinates, or a duration such as "5D" for times. A gap at an end reaches to that end.
+        it, in units of the coordinates, or for times in days or a duration such as "12h". A gap at an end reaches to
+        that end.
     valid : DataArray or array of bool, optional
         Where values are wanted; others stay missing. By default these are, in a field in time, the points that at least
         one frame knows, so that land stays NaN; elsewhere all.
@@ -326,7 +328,12 @@ def _short(known: Mask, x: np.ndarray, limit: float) -> Mask:
 
 
 def _limit(labeled: Labeled, max_gap: Any) -> float:
-    """Return the longest gap that is filled along time or the only axis, in the numbers of that: days for times."""
+    """Return the longest gap that is filled along time or the only axis, in the numbers of that: days for times.
+
+    A text of digits, as a command line has it, is a number.
+    """
+    with contextlib.suppress(ValueError):
+        max_gap = float(max_gap) if isinstance(max_gap, str) else max_gap
     first, *others = labeled.axes
     if others and not labeled.has_time:
         raise _checks.wrong("max_gap", "None, for an array without a dimension of time or with several others", max_gap)

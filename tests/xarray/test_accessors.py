@@ -78,9 +78,13 @@ def test_only_short_gaps_are_filled():
     values[10:, 2, 2] = np.nan  # from day 9 to the last, day 11
     days = np.datetime64("2020-01-01") + np.arange(12) * np.timedelta64(1, "D")
     array = xarray.DataArray(values, {"time": days}, ("time", "lat", "lon"))
-    for gap, filled in (("3D", 4), (np.timedelta64(4, "D"), 7), (2, 2), ("47h", 0)):
+    for gap, filled in (("3D", 4), (np.timedelta64(4, "D"), 7), (2, 2), ("3", 4), ("47h", 0)):
         made = array.coordnet.fill(("time", "lat", "lon"), max_gap=gap, prior=CHEAP)
         assert int(made.notnull().sum() - array.notnull().sum()) == filled
+    numbered = array.assign_coords(time=np.arange(12.0))
+    for gap in (3, "3"):
+        made = numbered.coordnet.fill(("time", "lat", "lon"), max_gap=gap, prior=CHEAP)
+        assert int(made.notnull().sum() - array.notnull().sum()) == 4
 
 
 def test_values_are_wanted_where_they_are_valid():
