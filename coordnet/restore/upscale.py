@@ -255,8 +255,8 @@ def divided(
     made = plan(FourierEncoding.on(geometry.pixels), geometry, prior, **options).fit(values)
     found = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
     error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
-    span = value_range(values)[0]
-    return made.render(), made.report, decibels(error, span) if found and span else None
+    span, is_constant = value_range(values)[0], bool(values.min() == values.max())
+    return made.render(), made.report, None if is_constant or not found else decibels(error, span)
 
 
 def _cells(shape: tuple[int, ...], count: int) -> AreaLattice:

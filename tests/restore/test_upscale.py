@@ -108,3 +108,10 @@ def test_values_whose_squares_overflow_are_refused(samples):
     with pytest.raises(ValueError, match="`image`: expected values whose squares are finite, received"):
         cn.upscale(1e200 * picture, samples=samples)
     assert bool(cn.upscale(1e150 * picture, samples=samples).signal.isfinite().all())
+
+
+@pytest.mark.parametrize("prior", ["local", "none"])
+def test_a_constant_picture_stays_so_and_says_nothing_of_the_error(prior):
+    made = cn.upscale(torch.full((24, 20, 3), 0.3, dtype=torch.float64), 2.0, prior=prior)
+    assert torch.allclose(made.signal, torch.full((48, 40, 3), 0.3, dtype=torch.float64))
+    assert made.expected_psnr is None
