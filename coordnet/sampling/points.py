@@ -308,9 +308,12 @@ def _lattice(
 
 def _latitude(sphere: Sequence[str | int], names: tuple[str, ...], x: np.ndarray, period: Any, scales: Any) -> int:
     """Return the number of the axis of latitudes; see ``points`` for errors."""
+    expected = f"longitude and latitude of two axes, {', '.join(names)}"
+    if not isinstance(sphere, Sequence):
+        raise _checks.wrong("sphere", expected, repr(sphere))
     found = [*_by_axis("sphere", dict.fromkeys(sphere), names)]
     if len(found) != 2 or len(names) != 2:
-        raise _checks.wrong("sphere", f"longitude and latitude of two axes, {', '.join(names)}", repr(sphere))
+        raise _checks.wrong("sphere", expected, repr(sphere))
     if period or scales is not None:
         raise _checks.wrong("sphere", "no period and no scales beside it", "one of them")
     latitude = names.index(found[1])

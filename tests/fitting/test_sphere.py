@@ -66,6 +66,20 @@ def test_noise_on_a_sphere_is_removed_unasked():
     assert np.square(left).mean() < 0.75 * np.square(noise).mean()
 
 
+@pytest.mark.slow
+def test_all_orders_are_tried_where_no_interpolation_beats_the_mean():
+    """Noise of ten times the signal's deviation: what its interpolation has for an order says nothing of the signal."""
+    rng = np.random.default_rng(5)
+    places = np.stack([rng.uniform(-120, -70, 300), rng.uniform(25, 60, 300)], 1)
+
+    def truth(at):
+        return np.sin(np.radians(3 * at[:, 0])) * np.cos(np.radians(4 * at[:, 1]))
+
+    fit = fitted(places, truth(places) + rng.normal(0, 3, 300), cn.ThinPlate())
+    assert fit.report.order < 4
+    assert np.square(at(fit, places + 0.3) - truth(places + 0.3)).mean() < 3**2 / 100
+
+
 def test_a_turned_sphere_has_the_same_fit():
     """Latitude and longitude are as good as those around another axis."""
     places, query = drawn(200), drawn(200, 1)
@@ -132,6 +146,7 @@ def test_what_chooses_is_hidden_inside_of_the_maps():
     ("options", "text"),
     [
         ({"sphere": ("x",)}, "sphere"),
+        ({"sphere": True}, "sphere"),
         ({"sphere": ("x", "lat")}, "sphere"),
         ({"sphere": ("x", "y"), "period": {"x": 360}}, "sphere"),
         ({"sphere": ("y", "x")}, "coordinates"),

@@ -246,7 +246,8 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
 
     Few samples, each of which is hidden alone, decide between plates of order ``LOWEST`` and rough ones. Of more,
     orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
-    tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones.
+    tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones, or with
+    all orders if no interpolation is better than the mean of the values.
     """
     errors = _errors_of(field, prior)
     order, cutoff, corner = prior.order or LOWEST, prior.cutoff or math.inf, prior.corner
@@ -265,8 +266,8 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
         order = max(p for p in orders if errors.of_plate(p, cutoff) <= ABOUT_AS_GOOD * errors.of_plate(order, cutoff))
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * variance:
         if field.laid and prior.order is None:
-            at = POINT_ORDERS.index(order)
-            orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
+            at, is_told = POINT_ORDERS.index(order), errors.of_plate(order, cutoff) < variance
+            orders = POINT_ORDERS[(at - 2 if order <= 3 else at) if is_told else 0 :]
         least = errors.of_plate(order, cutoff)
         best, expected = _smoothing_noise(field, errors, orders) if field.laid else ((order, cutoff, corner), math.inf)
         if field.dims < 3:
