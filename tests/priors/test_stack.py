@@ -87,6 +87,18 @@ def test_errors_that_are_independent_are_averaged_by_their_precision():
     assert stacked_weights(gram(e), len(e)) == pytest.approx(precision / precision.sum(), abs=0.02)
 
 
+def test_candidates_that_are_alike_on_a_lattices_half_share_the_weight():
+    e = np.random.default_rng(0).normal(size=100_000)
+    errors = {0: e, 1: (1 + 1e-6) * e}
+    on_mask, on_lattice = (
+        HiddenErrors([Traits()] * 2, errors, np.arange(len(e)), is_strided=is_strided).weights()
+        for is_strided in (False, True)
+    )
+    assert on_mask.tolist() == [1, 0]
+    # The least value of RIDGE (u² + v²) + RIDGE ((1 - u)² + v²) with u + v = 1.
+    np.testing.assert_allclose(on_lattice, [0.75, 0.25], atol=3e-3)
+
+
 def test_without_errors_the_first_best_candidate_has_all_weight():
     assert stacked_weights(np.zeros((3, 3)), 10).tolist() == [1, 0, 0]
 

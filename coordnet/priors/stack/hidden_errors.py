@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from coordnet.plans.nugget import SHOWS
-from coordnet.priors.stack.stacked_weights import Errors, at_all_nodes, stacked_weights
+from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, Errors, at_all_nodes, stacked_weights
 
 SURE, LIKELY = 2.0, 1.0  # standard errors by which a candidate is surely worse than the best one, or a sum better
 ENOUGH = 1000  # hidden entries of a lattice of few nodes from which on no others are hidden
@@ -75,9 +75,27 @@ class HiddenErrors:
         distinct, weights = self._distinct, np.zeros(len(self.traits))
         losses = self.losses
         e = np.stack([losses[k] for k in distinct], 1)
-        weights[distinct] = stacked_weights(e.T @ e / len(e), int(self.clusters.max()) + 1)
+        gram = e.T @ e / len(e)
+        gram += self._unseen * np.diag(gram.diagonal())
+        weights[distinct] = stacked_weights(gram, math.inf if self._unseen else self._count)
         weights[weights < LEAST] = 0.0
         return weights / weights.sum()
+
+    @property
+    def _count(self) -> int:
+        """The number of clusters of hidden entries."""
+        return int(self.clusters.max()) + 1
+
+    @property
+    def _unseen(self) -> float:
+        """The squared error that is a candidate's own and that a lattice's half does not show, relative to the rest.
+
+        Errors at twice the distance tell which candidate is best to 0.5 dB on photographs and 0.9 dB on other fields
+        (standard deviations over 96), so that candidates that are nearly as good there share the weight, and all the
+        more the fewer samples are hidden. Settled on these and on crops of 28 to 60 nodes. Where the likelihood of all
+        samples has a say, as in rows, nothing is gained (0.3 dB on 48 rows, with a standard error of 0.35 dB).
+        """
+        return RIDGE + FEW_HIDDEN / self._count if self.is_strided and not self._by_likelihood else 0.0
 
     @property
     def _distinct(self) -> list[int]:
@@ -129,9 +147,11 @@ class HiddenErrors:
         return at_all_nodes(self.errors, keeps, variance, self.density)
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
-        """Return by how much squared errors of the weighted sum are below those of the reference."""
-        losses = self.losses
-        return np.square(losses[self.reference]) - np.square(_blended(losses, weights))
+        """Return by how much squared errors of the weighted sum are expected to be below those of the reference."""
+        losses, unseen = self.losses, self._unseen
+        own = sum((np.square(weights[k] * e) for k, e in losses.items()), np.zeros(1))
+        expected = np.square(_blended(losses, weights)) + unseen * own
+        return (1 + unseen) * np.square(losses[self.reference]) - expected
 
     def _least(self, gain: Errors) -> float:
         """Return the mean gain for which a sum is taken.

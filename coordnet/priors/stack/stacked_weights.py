@@ -13,7 +13,7 @@ HOPELESS = 1e12  # mean square, relative to the least one, above which the ridge
 Errors = Float[np.ndarray, " hidden"]
 
 
-def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndarray, " n"]:
+def stacked_weights(gram: Float[np.ndarray, "n n"], count: int | float) -> Float[np.ndarray, " n"]:
     """Return the w ≥ 0 with Σ w = 1 that minimizes wᵀG w + ρ |w - e|², with e the best single candidate.
 
     The sum has no greater error than the best candidate, and the weights depend neither on the order of the candidates
@@ -24,8 +24,9 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndar
     gram : (n, n)
         The mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a weight
         is tried, so that n is to be small. Those of more than ``HOPELESS`` times the least mean square have none.
-    count : int
-        The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square.
+    count : float
+        The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square, so that few
+        samples draw no weights to the best candidate if it is infinity.
     """
     n, best = len(gram), int(np.argmin(gram.diagonal()))
     scale = float(gram[best, best])
