@@ -246,7 +246,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
 
     Few samples, each of which is hidden alone, decide between plates of order ``LOWEST`` and rough ones. Of more,
     orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
-    tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones, or with
+    tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones: with
     all orders if no interpolation is better than the mean of the values.
     """
     errors = _errors_of(field, prior)
