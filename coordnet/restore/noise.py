@@ -17,8 +17,8 @@ from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
 from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
-from coordnet.restore.flat_windows import flat_level
 from coordnet.restore.noise_windows import with_energy
+from coordnet.restore.white_level import white_level
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.samples import units_of
 
@@ -30,7 +30,6 @@ FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them 
 # three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
-OF_MEDIAN = 0.6  # efficiency of a median over windows, relative to their mean
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
@@ -41,9 +40,9 @@ def noise_level(signal: Signal) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
-    windows, is as seen. The flat windows of a picture tell it better (see ``flat_level``). A picture that
-    ``is_drawn`` has none, nor has one whose dither explains it (see ``rounding_error``) or whose neighboring pixels are
-    equal too often (see ``most_noise``).
+    windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``). A
+    picture that ``is_drawn`` has none, nor has one whose dither explains it (see ``rounding_error``) or whose
+    neighboring pixels are equal too often (see ``most_noise``).
     """
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
@@ -53,8 +52,8 @@ def noise_level(signal: Signal) -> float:
     noise = ClippedNoise.on(signal, seen_level(signal))
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
-        means, count = local_means(signal), OF_MEDIAN * (1 - CORNER[2]) ** 2 * math.prod(signal.shape[:2])
-        level = flat_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means), count=count)
+        means = local_means(signal)
+        level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means))
     return float(units) * level if dither < float(units) * level < most else 0.0
 
 
