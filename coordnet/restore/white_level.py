@@ -23,9 +23,7 @@ DIRECTIONS, ELONGATION = 4, 4.0  # directions of textures, and ratio of the freq
 STRENGTHS = tuple(4.0**k for k in range(-2, 5))  # mean powers of textures, relative to the first estimate of the noise
 BARE = 0.5  # probability of windows without texture from which the updates start
 UPDATES, UPDATES_OF_ALL = 20, 4  # updates of the mixture, and those after which rare textures are left out
-LEAST_NOISE = (
-    1e-6  # variance relative to the first estimate: powers of a smaller one are no numbers of single precision
-)
+LEAST_NOISE = 1e-6  # variance relative to the first estimate, below which powers of shares are 0 in single precision
 RARE = 5e-3  # probability below which a texture is rare
 INDEPENDENT = 0.25  # of the pairs of conjugate modes in windows that overlap by a half, beneath a taper
 # Power of the noise's share in the mean energy of a mode by which the mode counts for the level. The likelihood has 2,
