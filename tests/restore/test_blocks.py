@@ -149,17 +149,17 @@ def test_noise_is_removed_in_blocks_as_from_the_whole(small, monkeypatch):
 @pytest.mark.slow
 def test_noise_that_blocks_estimate_is_that_of_the_whole(small, monkeypatch):
     """A picture of 8 bits stays so, and black and white pixels are lost in blocks as in the whole."""
-    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 2000)
+    monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 4000)
     monkeypatch.setattr("coordnet.restore.blocks.SAMPLED", 1)
-    generator, truth = np.random.default_rng(0), 0.5 + 0.12 * field((64, 40), power=2.0)
+    generator, truth = np.random.default_rng(0), 0.5 + 0.12 * field((96, 60), power=2.0)
     picture = np.clip(255 * (truth + 0.05 * generator.standard_normal(truth.shape)), 1, 254).round()
     draw = generator.random(truth.shape)
     picture[draw < 0.05], picture[draw > 0.95] = 0, 255
     picture = picture.astype(np.uint8)
-    lazy, whole = (cn.denoise(a, prior="adaptive") for a in (da.from_array(picture, chunks=64), picture))
+    lazy, whole = (cn.denoise(a, prior="adaptive") for a in (da.from_array(picture, chunks=96), picture))
     assert lazy.signal.dtype == np.uint8 and lazy.signal.shape == picture.shape and np.prod(lazy.report["blocks"]) > 1
     assert lazy.report["sigma"] == pytest.approx(whole.report["sigma"], rel=0.2) and lazy.report["noise"]["lost"] > 0.05
-    difference = lazy.signal[:32].compute(scheduler="sync").astype(float) - whole.signal[:32]
+    difference = lazy.signal[:48].compute(scheduler="sync").astype(float) - whole.signal[:48]
     assert np.sqrt(np.square(difference).mean()) < 4
 
 
