@@ -33,8 +33,8 @@ TRUST = 6
 # expected ones, in the median over windows. It is 0.56 of noise, up to 0.76 of photographs with noise of 0.02, and 0.8
 # to 1.8 where hatchings, bricks and rings have lines in the spectrum, which follow no law.
 MISFIT = 0.8
-FEWEST, ENOUGH = 24, 0.1  # windows that are not clipped, and their share of all, from which on they tell the level
-UNCLIPPED = 0.5  # least variance in a window relative to that before clipping, from which on it counts
+FEWEST, ENOUGH = 24, 0.1  # least number of windows that are not clipped, and their share of all, that tell the level
+UNCLIPPED = 0.3  # least variance in a window relative to that before clipping; on a white ground 0.34 is left
 ROUNDS = 2  # times that the noise in windows that were clipped is found from the level, and this from the windows
 
 Energies = Float[Tensor, "windows modes"]
@@ -94,12 +94,20 @@ def noise_beside_textures(energy: Energies, laws: Float[Tensor, "laws modes"]) -
         if update >= UPDATES_OF_ALL:
             textures, probability = textures[probability > RARE], probability[probability > RARE]
         mean = noise + textures
-        likelihood = -INDEPENDENT * (energy @ mean.reciprocal().mT + mean.log().sum(1))
-        posterior = torch.softmax(likelihood + probability.log(), 1)
+        posterior = _posterior(energy, mean, probability)
         probability, weight = posterior.mean(0), (noise / mean) ** TRUST
         growth = (posterior * (energy @ weight.mT)).sum() / (posterior.sum(0) @ (weight * mean).sum(1))
         noise = max(noise * float(growth), LEAST_NOISE)
-    return noise if _misfit(energy / (posterior @ mean)) < MISFIT else 1.0
+    mean = noise + textures
+    return noise if _misfit(energy / (_posterior(energy, mean, probability) @ mean)) < MISFIT else 1.0
+
+
+def _posterior(
+    energy: Energies, mean: Float[Tensor, "textures modes"], probability: Float[Tensor, " textures"]
+) -> Float[Tensor, "windows textures"]:
+    """Return the probabilities that windows have textures whose modes have some ``mean`` energies."""
+    likelihood = -INDEPENDENT * (energy @ mean.reciprocal().mT + mean.log().sum(1))
+    return torch.softmax(likelihood + probability.log(), 1)
 
 
 def _misfit(relative: Energies) -> float:
