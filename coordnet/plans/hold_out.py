@@ -55,7 +55,7 @@ class HeldOut:
         Gaps of a mask are hidden as ``ForwardModel.hide`` has it, and samples of a random mask only if they were not in
         other parts. Of a row the ``outermost`` ones are hidden too, as errors beyond them are a multiple of others. A
         lattice that skips samples shows its own part with the same steps, if that has ``SHORTEST`` samples along each
-        axis that is skipped on.
+        axis that is skipped on; one that skips none hides nothing.
         """
         geometry, values = samples.geometry, samples.values.movedim(-1, 0)
         part = tuple(slice(0, n) for n in geometry.shape)
@@ -73,7 +73,7 @@ class HeldOut:
                 hidden = hidden | outermost(mask.weights[0] > 0)
             return cls(part, values, known & ~hidden, hidden, values)
         own = own_part(geometry)
-        if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
+        if min((m for m, step in zip(own.shape, own.steps, strict=True) if step > 1), default=0) < SHORTEST:
             return None
         shown = own.known(1).movedim(-1, 0).to(values.device)
         hidden = ~shown & ~_surplus(own).to(shown.device)
