@@ -16,7 +16,7 @@ PICTURE = synthetic_photograph(24, 20)
 GRAY = PICTURE[..., 0]
 KNOWN = np.random.default_rng(0).random((24, 20)) < 0.6
 INTEGERS = {"uint8": 255, "uint16": 65535}
-DENOISED = partial(cn.denoise, sigma=0.1, prior="adaptive")
+DENOISED = partial(cn.denoise, sigma=0.1, prior=cn.Adaptive())
 
 
 def stored(signal, dtype, numpy):
@@ -59,8 +59,8 @@ def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
     for made, shape in (
         (cn.upscale(given), (48, 40, 3)),
         (cn.upscale(gray, 1.5), (36, 30)),
-        (cn.denoise(given, 0.05, prior="adaptive"), (24, 20, 3)),
-        (cn.denoise(gray, 0.05, prior="adaptive"), (24, 20)),
+        (cn.denoise(given, 0.05, prior=cn.Adaptive()), (24, 20, 3)),
+        (cn.denoise(gray, 0.05, prior=cn.Adaptive()), (24, 20)),
         (cn.demosaic(gray, prior=cn.Smoothness()), (24, 20, 3)),
     ):
         assert type(made.signal) is type(given)
@@ -108,7 +108,7 @@ def test_the_fourth_channel_of_a_picture_is_opacity():
 @pytest.mark.filterwarnings("ignore:`sigma`")  # clean pictures have less noise
 def test_two_or_four_channels_beyond_the_unit_interval_are_no_opacity():
     field = torch.cat([PICTURE, GRAY.unsqueeze(-1)], dim=-1)[..., :4] * 8 - 4
-    for work in (cn.upscale, lambda x, **options: cn.denoise(x, 0.4, prior="adaptive", **options)):
+    for work in (cn.upscale, lambda x, **options: cn.denoise(x, 0.4, prior=cn.Adaptive(), **options)):
         assert torch.equal(work(field).signal, work(field, alpha=False).signal)
         assert torch.equal(work(field[..., 2:]).signal, work(field[..., 2:], alpha=False).signal)
 

@@ -250,8 +250,8 @@ def test_a_saved_fit_is_loaded_onto_a_device(device, tmp_path):
 RESTORED = {
     "inpaint, pattern": lambda x: cn.inpaint(x, "random:0.5", prior=SMOOTH, seed=0),
     "inpaint, NumPy mask": lambda x: cn.inpaint(x, mask(len(x)).numpy(), prior=SMOOTH),
-    "denoise, clipped": lambda x: cn.denoise(x[..., :1].clamp(0.3, 0.7), prior="adaptive"),
-    "upscale": lambda x: cn.upscale(x, 2.0, prior="none"),
+    "denoise, clipped": lambda x: cn.denoise(x[..., :1].clamp(0.3, 0.7), prior=cn.Adaptive()),
+    "upscale": lambda x: cn.upscale(x, 2.0, prior=None),
     "upscale, local": lambda x: cn.upscale(x, 2.0),
     "upscale, points": lambda x: cn.upscale(x, 1.5, samples="point"),
 }
@@ -368,7 +368,7 @@ COUNTED = {  # the most launches and waits: a tenth more than they were when thi
     "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 2_700, 256),
     "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 3_020, 148),
     "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 3_810, 317),
-    "denoise": (lambda x: cn.denoise(x, 0.05, prior="local").signal, 4_750, 213),
+    "denoise": (lambda x: cn.denoise(x, 0.05, prior=cn.Local()).signal, 4_750, 213),
 }
 
 
@@ -528,7 +528,7 @@ import torch, coordnet as cn
 plates = cn.ThinPlate(order=2, cutoff=1.0)
 for pattern, prior in (("full", "auto"), ("every:2", None), ("random:0.5", "auto"), ("scattered:0.3", plates)):
     cn.fit(cn.sample(torch.rand(6, 6, 1), pattern), prior=prior).render()
-cn.denoise(torch.rand(10, 10, 1), 0.05, prior="adaptive")
+cn.denoise(torch.rand(10, 10, 1), 0.05, prior=cn.Adaptive())
 """
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code]).returncode == 0
 

@@ -244,7 +244,8 @@ class Denoised(Estimator):
     def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
-        made, seconds = timed(lambda: denoise(case.samples.values, sigma, prior=self.prior))
+        prior = Local() if self.prior == "local" else Adaptive()
+        made, seconds = timed(lambda: denoise(case.samples.values, sigma, prior=prior))
         notes = {name: made.report[name] for name in ("sigma", "expected_psnr")}
         return Outcome(made.signal, seconds, notes=notes)
 
@@ -254,13 +255,14 @@ class Enlarged(Estimator):
     """The result of ``upscale``."""
 
     samples: PixelKind = "area"
-    prior: str = "auto"
+    prior: Literal["auto", "none"] = "auto"
 
     def __call__(self, case: Case) -> Outcome:
         """Enlarge the picture."""
         values = case.samples.values
         factor = case.samples.grid[0] / values.shape[0]
-        made, seconds = timed(lambda: upscale(values, factor, samples=self.samples, prior=self.prior))
+        prior = None if self.prior == "none" else "auto"
+        made, seconds = timed(lambda: upscale(values, factor, samples=self.samples, prior=prior))
         notes = {name: made.report[name] for name in ("prior", "noise", "sigma") if name in made.report}
         return Outcome(made.signal, seconds, notes=notes)
 

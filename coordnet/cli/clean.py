@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from coordnet.cli import report, specs
+from coordnet.cli import report
 from coordnet.cli.common import Batch, Common
 from coordnet.cli.large import Made, computed, in_rows, is_for_blocks
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
-from coordnet.cli.restore import Shown, named_noise, restored
+from coordnet.cli.restore import Shown, named_noise, required_prior, restored
 from coordnet.media import Media
 from coordnet.media.row_blocks import RowFile
 from coordnet.restore.denoise import denoise as denoised
@@ -24,8 +24,8 @@ def denoise(
     signals: list[str], sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
 ) -> None:
     """Remove noise of a standard deviation, given or estimated, or of a kind that is estimated."""
-    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
-    each("denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen), signals, common)
+    work = partial(_denoise, sigma=sigma, noise=noise, prior=required_prior(prior, denoiser))
+    each("denoise", work, signals, common)
 
 
 def _denoise(signal: str, common: Batch, sigma: float | None, noise: str, prior: Any) -> Outcome:

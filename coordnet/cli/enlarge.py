@@ -22,7 +22,7 @@ from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.areas import DEGREE
 from coordnet.restore.restored import Restored
 from coordnet.restore.rows import IN_MEMORY, upscale_rows
-from coordnet.restore.upscale import UPSCALE_PRIORS, WHITE, enlarged, nearest
+from coordnet.restore.upscale import WHITE, divider, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 
@@ -37,9 +37,7 @@ def upscale(
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     budget = common.memory_bytes or min(available_memory() // (2 * common.workers), UPSCALE_MEMORY)
     kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
-    _checks.choice("prior", prior, UPSCALE_PRIORS)
-    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
-    options = {"samples": kind, "noise": noise, "prior": chosen}
+    options = {"samples": kind, "noise": noise, "prior": divider(specs.parse_prior(prior, denoiser))}
     each("upscale", partial(_upscale, factor=factor, options=options, budget=budget), signals, common)
 
 
@@ -48,7 +46,7 @@ def _upscale(image: str, common: Batch, factor: float, options: dict[str, Any], 
     if _is_large(path, factor, budget, common.memory_bytes):
         if options["noise"] != WHITE:
             raise _checks.wrong("noise", "white for what is read in rows", options["noise"])
-        make = _in_rows if prior in ("auto", "none") else partial(_in_blocks, prior=prior)
+        make = _in_rows if prior in ("auto", None) else partial(_in_blocks, prior=prior)
         asked = {"factor": factor, "kind": options["samples"], "memory": budget, "common": common}
         return in_rows("upscale", path, partial(make, **asked), common)
 

@@ -50,7 +50,8 @@ Work = Callable[[str, Media, Tensor, Common], Shown]  # restores a signal; it ta
 def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
     asked = replace(asked, mask=asked.mask and asked.mask.absolute())
-    work = partial(restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior, asked.denoiser)))
+    prior = required_prior(asked.prior, asked.denoiser)
+    work = partial(restored, "inpaint", partial(_inpaint, asked=asked, prior=prior))
     each("inpaint", work, signals, common, partial(_mask_of, mask=asked.mask))
 
 
@@ -74,11 +75,11 @@ def _told(media: Media, known: Tensor, path: str) -> Tensor:
     return torch.where(chosen & media.signal.isnan(), kept, media.signal)
 
 
-def _prior(text: str, denoiser: str | None) -> Prior | Literal["auto"]:
-    """Return the prior that texts name; ``none`` raises ``ValueError``, since a gap needs a prior."""
+def required_prior(text: str, denoiser: str | None) -> Prior | Literal["auto"]:
+    """Return the prior that texts name; ``none`` raises ``ValueError``, since gaps and noise need a prior."""
     prior = specs.parse_prior(text, denoiser)
     if prior is None:
-        raise _checks.wrong("prior", "auto, local, adaptive or smooth", text)
+        raise _checks.wrong("prior", "auto, local, adaptive or another prior", text)
     return prior
 
 
@@ -108,7 +109,7 @@ def demosaic(
     signals: list[str], pattern: str, sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
 ) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    options = {"sigma": sigma, "noise": noise, "prior": _prior(prior, denoiser)}
+    options = {"sigma": sigma, "noise": noise, "prior": required_prior(prior, denoiser)}
     work = partial(_demosaic, bayer=Bayer(pattern.upper()), **options)
     each("demosaic", partial(restored, "demosaic", work, kinds=("image",)), signals, common)
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -44,7 +44,7 @@ def denoise(
     sigma: float | None = None,
     *,
     noise: NoiseModel | JpegIntervals | str = "auto",
-    prior: Prior | str = "auto",
+    prior: Prior | Literal["auto"] = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -78,8 +78,9 @@ def denoise(
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
         many as of the decoded file.
-    prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
-        With "auto", both are tried on the middle of a clip, a volume, or a picture that the local prior is expected to
+    prior : Prior or "auto"
+        A prior that takes noise: ``Local``, ``Adaptive``, ``Denoiser``, or one of your own. With "auto", the first two
+        are tried on the middle of a clip, a volume, or a picture that the local prior is expected to
         take less than a minute for, and the better one is taken: mostly the local one. Other signals take the adaptive
         one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
         without a filter of its own is fitted to all samples, with their noise.

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -68,7 +68,7 @@ def denoise_blocks(
     signal: Any,
     sigma: float | None,
     noise: Any,
-    prior: Prior | str,
+    prior: Prior | Literal["auto"],
     alpha: bool | None,
     dimensions: int | None,
     seed: int,
@@ -96,7 +96,7 @@ def learn(
     sigma: float | None,
     *,
     noise: NoiseModel | str = "auto",
-    prior: Prior | str = "auto",
+    prior: Prior | Literal["auto"] = "auto",
     seed: int = 0,
     grid: tuple[int, ...],
 ) -> tuple[BlockCleaner, DenoiseReport]:

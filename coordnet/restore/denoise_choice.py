@@ -17,7 +17,6 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import REQUIRED, Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
-from coordnet.priors.registry import PRIORS
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
@@ -107,10 +106,8 @@ def _white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress:
     return sigma
 
 
-def asked_prior(prior: Prior | str) -> Prior:
-    """Return the prior that was asked for; a ``ValueError`` is raised if it takes no noise."""
-    if isinstance(prior, str):
-        prior = PRIORS[_checks.choice("prior", prior, ("auto", *PRIORS))]()
+def asked_prior(prior: Any) -> Prior:
+    """Return the prior that was asked for; a ``ValueError`` is raised if it is none, or takes no noise."""
     if as_prior(prior, REQUIRED).cleans_by == "plan":
         return prior.with_noise(0.0)
     if isinstance(prior, Adaptive) and prior != Adaptive():

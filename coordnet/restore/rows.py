@@ -118,7 +118,7 @@ def upscale_rows(
     """Enlarge a signal of any number of axes as ``upscale`` does without a prior, in blocks of rows that fit in memory.
 
     The middle of a picture decides on its noise, or for points on the width of the Gaussians; signals with another
-    number of axes are not smoothed. The rows are those of ``upscale`` with ``prior="none"`` up to rounding, and where
+    number of axes are not smoothed. The rows are those of ``upscale`` with ``prior=None`` up to rounding, and where
     noise is smoothed up to 0.001. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
     memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
 

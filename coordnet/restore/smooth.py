@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior
 from coordnet.restore.blocks import Block, Blocks
 from coordnet.restore.denoise import denoise
 from coordnet.restore.denoise_blocks import BlockCleaner, learn
@@ -22,7 +23,7 @@ def smooth(
     sigma: float | None = None,
     dim: str | Sequence[str] | None = None,
     *,
-    prior: str = "auto",
+    prior: Prior | Literal["auto"] = "auto",
     seed: int = 0,
     memory: int | None = None,
     progress: bool = False,
@@ -81,7 +82,9 @@ class _Smoother:
         return np.where(np.isnan(block), block, self.cleaner(filled))
 
 
-def _in_blocks(labeled: Labeled, signal: Any, sigma: float | None, prior: str, seed: int, memory: int | None) -> Any:
+def _in_blocks(
+    labeled: Labeled, signal: Any, sigma: float | None, prior: Prior | Literal["auto"], seed: int, memory: int | None
+) -> Any:
     """Return a Dask array without its noise, which is removed when it is computed."""
     around = [j for j, d in enumerate(labeled.axes) if labeled.period(d, None) is not None]
     blocks = Blocks.of(signal, range(int(labeled.has_time), signal.ndim - 1), around, memory)

@@ -5,7 +5,7 @@ Pictures enlarged from their own halves decide on the Gaussians' width, and tell
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ MIN_SIDE = 4  # pixels along the shorter side of a picture that can be divided
 # the local prior is better by 0.39 dB at 2.
 DIVIDED_FROM = 1.75
 WHITE = "white"  # noise that is not removed before a picture is enlarged
-UPSCALE_PRIORS = ("auto", "local", "none")
+Divider = Local | Denoiser  # the prior by which pixels are divided
 
 
 def upscale(
@@ -46,7 +46,7 @@ def upscale(
     factor: float = 2.0,
     *,
     samples: PixelKind = "area",
-    prior: Denoiser | str = "auto",
+    prior: Divider | Literal["auto"] | None = "auto",
     noise: NoiseModel | JpegIntervals | str = WHITE,
     alpha: bool | None = None,
     memory: int | None = None,
@@ -70,9 +70,10 @@ def upscale(
         Factor on the height and the width, at least 1; a whole number for a Dask array.
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
-    prior : "auto", "local", "none" or a Denoiser
+    prior : "auto", Local, Denoiser or None
         By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
-        1.75. A ``Denoiser`` refines what that makes, and changes nothing where it is not taken.
+        1.75, else None: no prior, and splines alone. A ``Denoiser`` refines what the default makes, and changes nothing
+        where pixels are not divided.
     noise : "white", "auto", "colored", "camera", NoiseModel or JpegIntervals
         With "white" the level of white noise is estimated, and the prior and the smoothing reckon with it. Any other
         noise, also that which "auto" finds, is first removed by ``denoise``.
@@ -104,14 +105,13 @@ def upscale(
         or a chunk of one.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
-    denoiser = prior if isinstance(prior, Denoiser) else None
-    named = "auto" if isinstance(prior, Denoiser) else _checks.choice("prior", prior, UPSCALE_PRIORS)
-    if named == "local" and samples == "point":
-        raise _checks.wrong("prior", "auto or none for points", "local")
+    prior = divider(prior)
+    if isinstance(prior, Local) and samples == "point":
+        raise _checks.wrong("prior", "auto or None for points", repr(prior))
     if is_divided(image):
         if noise != WHITE:
             raise _checks.wrong("noise", "white for a Dask array (see denoise)", noise)
-        return _in_blocks(image, factor, samples, named, denoiser, alpha, memory)
+        return _in_blocks(image, factor, samples, prior, alpha, memory)
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     values = values.detach()
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
@@ -124,8 +124,8 @@ def upscale(
     if noise != WHITE:
         values, removed["removed"] = _without_noise(values, noise, alpha=alpha, progress=progress)
     chosen, expected = choose(premultiplied(values) if alpha else values, samples)
-    count = 1 if samples == "point" else division(tuple(values.shape), factor, named, values.device)
-    large, fit, made = Enlarger(factor, samples, count, chosen, denoiser, alpha).enlarged(values, progress=progress)
+    count = 1 if samples == "point" else division(tuple(values.shape), factor, prior, values.device)
+    large, fit, made = Enlarger(factor, samples, count, chosen, prior, alpha).enlarged(values, progress=progress)
     expected = made.pop("divided_psnr") if count > 1 else expected
     return Restored(kind.restore(large), fit, {**fit.report.as_dict(), "samples": samples, **made, **removed}, expected)
 
@@ -134,16 +134,19 @@ def upscale(
 class Enlarger:
     """The way in which a picture, or every block of one, is enlarged; the names are those of ``upscale``.
 
-    Each pixel is divided into ``count`` parts along its sides by the local prior, and ``chosen`` is what ``choose``
-    returned.
+    Each pixel is divided into ``count`` parts along its sides, and ``chosen`` is what ``choose`` returned.
     """
 
     factor: float
     samples: PixelKind
     count: int
     chosen: dict[str, Any]
-    denoiser: Denoiser | None
+    prior: Divider | Literal["auto"] | None
     alpha: bool
+
+    @property
+    def _divider(self) -> Divider:
+        return self.prior if isinstance(self.prior, Divider) else Local()
 
     def enlarged(self, values: Pictures, *, progress: bool = False) -> tuple[Tensor, Reconstruction, dict[str, Any]]:
         """Return larger pictures, the fit that renders them, and what a report says."""
@@ -153,7 +156,7 @@ class Enlarger:
         if self.samples == "point":
             fit = fitted(values, sigma=self.chosen["sigma"])
         elif self.count > 1:
-            finer, report, psnr = divided(values, self.count, self.chosen["noise"], self.denoiser, progress=progress)
+            finer, report, psnr = divided(values, self.count, self.chosen["noise"], self._divider, progress=progress)
             made |= {"prior": report.used("local"), "division": self.count, "local": report.as_dict()}
             fit, made["divided_psnr"] = fitted(finer), psnr
         else:
@@ -173,8 +176,7 @@ def _in_blocks(
     image: Any,
     factor: float,
     samples: PixelKind,
-    prior: str,
-    denoiser: Denoiser | None,
+    prior: Divider | Literal["auto"] | None,
     alpha: bool | None,
     memory: int | None,
 ) -> Restored:
@@ -189,7 +191,7 @@ def _in_blocks(
     chosen, expected = choose(premultiplied(part) if alpha else part, samples)
     count = 1 if samples == "point" else division(source.shape, factor, prior, part.device)
     blocks = Blocks.of(source, (0, 1), memory=memory, growth=shape[0] // source.shape[0])
-    work = Enlarger(factor, samples, count, chosen, denoiser, alpha)
+    work = Enlarger(factor, samples, count, chosen, prior, alpha)
     made = blocks.map(work, factor=shape[0] // source.shape[0])
     used = {"prior": "local", "division": count} if count > 1 else {"prior": "none"}
     report = {"samples": samples, **chosen, **used} | blocks.report()
@@ -220,39 +222,46 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
     return tuple(_checks.integer("factor", max(1, round(factor * n)), 1) for n in grid)
 
 
-def division(shape: tuple[int, ...], factor: float, prior: str, device: torch.device) -> int:
+def divider(prior: Any) -> Divider | Literal["auto"] | None:
+    """Return a prior with which pictures are enlarged as it is; a ``ValueError`` is raised for any other."""
+    if not (prior is None or prior == "auto" or isinstance(prior, Divider)):
+        raise _checks.wrong("prior", "auto, none, cn.Local() (local) or a cn.Denoiser", repr(prior))
+    return prior
+
+
+def division(
+    shape: tuple[int, ...], factor: float, prior: Divider | Literal["auto"] | None, device: torch.device
+) -> int:
     """Return the number of parts along its side into which the local prior divides a pixel; 1 leaves it whole.
 
-    The shape is that of the pictures, (*batch, height, width, channels). "auto" divides pictures that are enlarged by
-    ``DIVIDED_FROM`` or more, if that is expected to take less than ``LONGEST_FIT`` seconds. A ``ValueError`` is raised
-    for pictures of less than ``MIN_SIDE`` pixels a side with "local".
+    The shape is that of the pictures, (*batch, height, width, channels). Unless the prior is ``Local``, pictures are
+    divided that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than ``LONGEST_FIT``
+    seconds. A ``ValueError`` is raised for pictures of less than ``MIN_SIDE`` pixels a side with ``Local``.
     """
     count = min(MAX_DIVISION, math.ceil(factor))
     small = min(shape[-3:-1]) < MIN_SIDE
-    if small and prior == "local":
-        raise _checks.wrong("prior", f"auto or none for a picture of less than {MIN_SIDE} pixels a side", "local")
-    if prior == "local":
+    if small and isinstance(prior, Local):
+        raise _checks.wrong("prior", f"auto or None for a picture of less than {MIN_SIDE} pixels a side", repr(prior))
+    if isinstance(prior, Local):
         return count
-    if prior == "none" or small or factor < DIVIDED_FROM:
+    if prior is None or small or factor < DIVIDED_FROM:
         return 1
     setting = Setting(_cells(shape, count), shape[-1], device)
     return count if math.prod(shape[:-3]) * Local().seconds(setting) <= LONGEST_FIT else 1
 
 
 def divided(
-    values: Pictures, count: int, noise: float, denoiser: Denoiser | None = None, *, progress: bool = False
+    values: Pictures, count: int, noise: float, prior: Divider, *, progress: bool = False
 ) -> tuple[Tensor, FitReport, float | None]:
     """Divide every pixel into ``count`` along each side; ``noise`` is the standard deviation of that on the values.
-
-    A ``denoiser`` refines what the local prior makes.
 
     Returned are the larger pictures, how they were made, and the PSNR in dB of the pictures divided from their halves,
     None for small or constant ones.
     """
-    geometry, local = _cells(tuple(values.shape), count), Local(noise=noise)
-    prior = local if denoiser is None else denoiser.with_noise(noise).among(lambda: local, geometry)
+    geometry = _cells(tuple(values.shape), count)
+    among = prior.with_noise(noise).among(lambda: Local(noise=noise), geometry)  # a denoiser refines the local prior's
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
-    made = plan(FourierEncoding.on(geometry.pixels), geometry, prior, **options).fit(values)
+    made = plan(FourierEncoding.on(geometry.pixels), geometry, among, **options).fit(values)
     found = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
     error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
     span, is_constant = value_range(values)[0], bool(values.min() == values.max())

@@ -40,7 +40,7 @@ def estimates(noisy, truth, sigma):
     ]
     return {
         "cn.denoise": cn.denoise(y, dimensions=3).signal.numpy(),
-        "adaptive": cn.denoise(y, prior="adaptive", dimensions=3).signal.numpy(),
+        "adaptive": cn.denoise(y, prior=cn.Adaptive(), dimensions=3).signal.numpy(),
         "cn.denoise, frame by frame": np.stack([cn.denoise(y[k], dimensions=2).signal.numpy() for k in frames]),
         "non-local means": max(means, key=lambda made: psnr(made, truth)),
         "BM3D, frame by frame": np.stack([bm3d(noisy[k], sigma) for k in frames]),

@@ -486,7 +486,7 @@ def test_two_channels_of_a_tiff_are_no_color_with_opacity(run, tmp_path, dtype):
     ran(run("upscale", "a.tif", "--prior", "none", "--out", "out", "--quiet"))
     with tifffile.TiffFile(tmp_path / "out/restored.tif") as file:
         made, extra = file.asarray(), file.pages.first.extrasamples
-    expected = cn.upscale(flow[..., :1], prior="none").signal, cn.upscale(flow[..., 1:], prior="none").signal
+    expected = cn.upscale(flow[..., :1], prior=None).signal, cn.upscale(flow[..., 1:], prior=None).signal
     assert np.allclose(made, np.concatenate(expected, -1), atol=1e-5 if dtype == np.float32 else 1)
     assert extra == (0,)
 
@@ -499,7 +499,7 @@ def test_upscale_takes_the_pictures_of_a_clip_or_a_stack(run, suffix):
     given, made = (read_media(path).signal for path in (f"in/a{suffix}", f"made{suffix}"))
     assert made.shape == (2, 20, 24, given.shape[-1])
     if suffix == ".tif":
-        each = cn.upscale(given, 2, prior="none").signal.clamp(0, 1)
+        each = cn.upscale(given, 2, prior=None).signal.clamp(0, 1)
         assert torch.allclose(made, each, atol=0.5 / 255 + 1e-6)
 
 

@@ -80,16 +80,15 @@ def test_fits_and_inpainting_take_it():
         assert made.report["prior"] == "flat" and "Flat(" in fit.report.prior
 
 
-def test_denoising_takes_it_by_name_too():
+def test_denoising_takes_it():
     """The fit is of values in units of their size, a power of two, in which the noise is as large."""
     units = units_of(SIGNAL.unsqueeze(0)).item()
     expected = SIGNAL.mean() + (SIGNAL - SIGNAL.mean()) / (1 + 0.2 / units)
-    for prior in (Flat(), "flat"):
-        made = cn.denoise(SIGNAL, 0.2, prior=prior)
-        torch.testing.assert_close(made.signal, expected)
-        assert made.report["prior"] == "flat" and np.isfinite(made.expected_psnr)
+    made = cn.denoise(SIGNAL, 0.2, prior=Flat())
+    torch.testing.assert_close(made.signal, expected)
+    assert made.report["prior"] == "flat" and np.isfinite(made.expected_psnr)
     with pytest.raises(ValueError, match="`prior`: expected auto, or cn.Local"):
-        cn.denoise(SIGNAL, 0.2, prior="plates")
+        cn.denoise(SIGNAL, 0.2, prior=cn.ThinPlate())
     with pytest.raises(ValueError, match="`prior`: expected cn.Adaptive.. as it is"):
         cn.denoise(SIGNAL, 0.2, prior=cn.Adaptive(rounds=2))
 
@@ -130,6 +129,10 @@ def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     folder = next(path.parent for path in (tmp_path / "made").rglob("record.json"))
     np.testing.assert_allclose(np.load(folder / "restored.npy").squeeze(), filled(0.75).squeeze(), atol=1e-6)
     assert json.loads((folder / "record.json").read_text())["prior"] == "flat"
+    command = "coordnet denoise signal.npy --sigma 0.2 --prior flat:step=0.75 -o clean.npy --quiet"
+    monkeypatch.setattr(sys, "argv", command.split())
+    assert main() == 0
+    np.testing.assert_allclose(np.load("clean.npy").squeeze(), cn.denoise(SIGNAL, 0.2, prior=Flat()).signal.squeeze())
 
 
 def test_the_help_of_the_command_lists_it(monkeypatch, capsys):

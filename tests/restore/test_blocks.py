@@ -137,8 +137,8 @@ def test_noise_is_removed_in_blocks_as_from_the_whole(small, monkeypatch):
     truth = np.clip(0.5 + 0.12 * field((120, 90), power=2.0), 0, 1)
     noisy = np.clip(truth + 0.05 * np.random.default_rng(0).standard_normal(truth.shape), 0, 1).astype(np.float32)
     picture = np.stack([noisy, noisy > 0.5], -1)
-    whole = cn.denoise(noisy, 0.05, prior="adaptive")
-    lazy = cn.denoise(da.from_array(picture, chunks=(50, 41, 2)), 0.05, prior="adaptive")
+    whole = cn.denoise(noisy, 0.05, prior=cn.Adaptive())
+    lazy = cn.denoise(da.from_array(picture, chunks=(50, 41, 2)), 0.05, prior=cn.Adaptive())
     assert lazy.report["prior"] == "adaptive" and len(lazy.report["blocks"]) == 2 < np.prod(lazy.report["blocks"])
     made = lazy.signal.compute(scheduler="sync")
     assert made.dtype == np.float32 and np.array_equal(made[..., 1], picture[..., 1])
@@ -156,14 +156,14 @@ def test_noise_that_blocks_estimate_is_that_of_the_whole(small, monkeypatch):
     draw = generator.random(truth.shape)
     picture[draw < 0.05], picture[draw > 0.95] = 0, 255
     picture = picture.astype(np.uint8)
-    lazy, whole = (cn.denoise(a, prior="adaptive") for a in (da.from_array(picture, chunks=96), picture))
+    lazy, whole = (cn.denoise(a, prior=cn.Adaptive()) for a in (da.from_array(picture, chunks=96), picture))
     assert lazy.signal.dtype == np.uint8 and lazy.signal.shape == picture.shape and np.prod(lazy.report["blocks"]) > 1
     assert lazy.report["sigma"] == pytest.approx(whole.report["sigma"], rel=0.2) and lazy.report["noise"]["lost"] > 0.05
     difference = lazy.signal[:48].compute(scheduler="sync").astype(float) - whole.signal[:48]
     assert np.sqrt(np.square(difference).mean()) < 4
 
 
-@pytest.mark.parametrize("options", [{"prior": "none"}, {"prior": "local"}, {"samples": "point"}], ids=str)
+@pytest.mark.parametrize("options", [{"prior": None}, {"prior": cn.Local()}, {"samples": "point"}], ids=str)
 def test_a_picture_is_enlarged_in_blocks_as_the_whole_is(small, monkeypatch, options):
     monkeypatch.setattr("coordnet.restore.blocks.MAX_POINTS", 4 * 2500)
     picture = (0.5 + 0.12 * field((66, 40), power=2.0)).astype(np.float32)
@@ -181,8 +181,8 @@ def test_fields_with_gaps_are_smoothed_in_blocks_as_the_whole_is(small, monkeypa
     values = truth + 0.3 * np.random.default_rng(0).standard_normal(truth.shape).astype(np.float32)
     values[20:30, 10:25] = np.nan
     array = xarray.DataArray(values, dims=("y", "x"))
-    whole = cn.smooth(array, 0.3, prior="adaptive")
-    made = cn.smooth(array.T.chunk(y=20), 0.3, prior="adaptive")
+    whole = cn.smooth(array, 0.3, prior=cn.Adaptive())
+    made = cn.smooth(array.T.chunk(y=20), 0.3, prior=cn.Adaptive())
     assert made.chunks is not None and made.dims == ("x", "y") and made.dtype == np.float32
     made = made.T.compute(scheduler="sync").values
     assert np.array_equal(np.isnan(made), np.isnan(values))
@@ -195,7 +195,7 @@ def test_fields_with_gaps_are_smoothed_in_blocks_as_the_whole_is(small, monkeypa
     [
         (lambda a: cn.upscale(a, 1.5), "`factor`: expected a whole number for a Dask array"),
         (lambda a: cn.denoise(a, 0.1, dimensions=3), "`signal`: expected 3 axes"),
-        (lambda a: cn.denoise(a, 3.0, prior="adaptive"), "`sigma`: expected at most the signal's own"),
+        (lambda a: cn.denoise(a, 3.0, prior=cn.Adaptive()), "`sigma`: expected at most the signal's own"),
         (lambda a: cn.denoise(a, 0.1, memory=2**29), "`memory`: expected at least"),
         (lambda a: cn.denoise(da.where(a > 9, a, np.nan), 0.1), "`signal`: expected finite values"),
         (lambda a: cn.upscale(da.where(a > 9, a, np.nan)), "`image`: expected a picture known everywhere"),

@@ -58,7 +58,7 @@ def test_the_noise_before_clipping_is_estimated():
     assert noise_level(y) == pytest.approx(0.2, rel=0.1)
 
 
-@pytest.mark.parametrize("prior", ["local", "adaptive"])
+@pytest.mark.parametrize("prior", [cn.Local(), cn.Adaptive()], ids=["local", "adaptive"])
 def test_clipped_pictures_lose_their_bias(prior):
     truth = dark(64)[..., :1]
     black = truth == 0
@@ -72,7 +72,7 @@ def test_clipped_pictures_lose_their_bias(prior):
 @pytest.mark.parametrize(("sigma", "accuracy"), [(None, 1.5), (0.1, 3.0)])
 def test_the_error_after_clipping_is_nearly_expected(sigma, accuracy):
     truth = synthetic_photograph(96, 96) + 0.1 * torch.rand(96, 96, 3, generator=torch.Generator().manual_seed(3))
-    made = cn.denoise(clipped(truth.clamp(0, 1), 0.1), sigma, prior="adaptive")
+    made = cn.denoise(clipped(truth.clamp(0, 1), 0.1), sigma, prior=cn.Adaptive())
     assert made.expected_psnr == pytest.approx(cn.psnr(made.signal, truth.clamp(0, 1)), abs=accuracy)
 
 
@@ -87,4 +87,4 @@ def test_noise_alone_is_not_more_than_the_signal_has():
     for seed in range(9):
         y = clipped(torch.zeros(20, 20, 1), 0.2, seed)
         assert float(y.std()) < 0.13
-        assert cn.denoise(y, 0.2, prior="adaptive").report["sigma"] == 0.2
+        assert cn.denoise(y, 0.2, prior=cn.Adaptive()).report["sigma"] == 0.2

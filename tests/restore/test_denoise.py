@@ -60,23 +60,23 @@ def test_without_noise_the_local_filter_changes_nothing():
 def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, monkeypatch):
     truth = synthetic_photograph(96, 80)
     y = noisy(truth, sigma)
-    fit = cn.denoise(y, sigma, prior="adaptive").fit
+    fit = cn.denoise(y, sigma, prior=cn.Adaptive()).fit
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
     assert fit.report.expected_psnr == pytest.approx(score, abs=1)
     monkeypatch.setattr("coordnet.restore.wiener.PASSES", 0)
-    assert score > cn.psnr(cn.denoise(y, sigma, prior="adaptive").signal, truth, clip=False) + 0.3
+    assert score > cn.psnr(cn.denoise(y, sigma, prior=cn.Adaptive()).signal, truth, clip=False) + 0.3
 
 
 @pytest.mark.parametrize(("factor", "offset"), [(2.0, -1.0), (600.0, -20.0), (1e-8, 0.0)])
 def test_the_expected_error_is_against_the_signal_s_own_range(factor, offset):
     truth = factor * synthetic_photograph(96, 80) + offset
-    made = cn.denoise(noisy(truth, 0.1 * factor), 0.1 * factor, prior="adaptive")
+    made = cn.denoise(noisy(truth, 0.1 * factor), 0.1 * factor, prior=cn.Adaptive())
     score = cn.psnr(made.signal, truth, data_range=float(truth.max() - truth.min()))
     assert made.expected_psnr == made.fit.report.expected_psnr == pytest.approx(score, abs=1.5)
 
 
-@pytest.mark.parametrize("prior", ["local", "adaptive"])
+@pytest.mark.parametrize("prior", [cn.Local(), cn.Adaptive()], ids=["local", "adaptive"])
 def test_a_given_sigma_is_used_where_the_finest_details_hide_the_noise_and_values_are_clipped(prior):
     """Compression leaves noise without high frequencies; values without an end that many share have the same answer."""
     photograph = synthetic_photograph(64, 64, 1)
@@ -98,7 +98,7 @@ def test_a_given_sigma_is_used_where_the_finest_details_hide_the_noise_and_value
 def test_the_noise_is_estimated(sigma, channels):
     y = noisy(synthetic_photograph(112, 112, channels), sigma)
     assert noise_level(y) == pytest.approx(sigma, rel=0.1)
-    assert cn.denoise(y, prior="adaptive").report["sigma"] == noise_level(y)
+    assert cn.denoise(y, prior=cn.Adaptive()).report["sigma"] == noise_level(y)
 
 
 def test_a_steep_slope_is_no_noise():
@@ -126,13 +126,13 @@ def test_a_constant_comes_back_and_so_does_a_constant_channel():
     assert torch.allclose(cn.denoise(constant, 0.1).signal, constant, atol=1e-6)
     y = noisy(synthetic_photograph(64, 64), 0.1)
     y[..., 1] = 0.5
-    assert torch.allclose(cn.denoise(y, 0.1, prior="adaptive").signal[..., 1], torch.tensor(0.5), atol=1e-4)
+    assert torch.allclose(cn.denoise(y, 0.1, prior=cn.Adaptive()).signal[..., 1], torch.tensor(0.5), atol=1e-4)
 
 
 def test_the_middle_decides_the_prior():
     truth = synthetic_photograph(72, 64, 1)
     y = noisy(truth, 0.1)
-    made, adaptive = (cn.denoise(y, 0.1, prior=prior) for prior in ("auto", "adaptive"))
+    made, adaptive = (cn.denoise(y, 0.1, prior=prior) for prior in ("auto", cn.Adaptive()))
     tried, score = made.report["tried"], cn.psnr(made.signal, truth, clip=False)
     assert made.report["prior"] == "local" and tried["local"] < tried["adaptive"]
     assert score > cn.psnr(adaptive.signal, truth, clip=False) + 0.3
@@ -140,7 +140,9 @@ def test_the_middle_decides_the_prior():
     flat = noisy(torch.full((100, 100, 1), 0.5), 0.1, seed=1)
     assert cn.denoise(flat, 0.1).report["prior"] == "adaptive"
     with pytest.raises(ValueError, match="`prior`"):
-        cn.denoise(y, prior="smooth")
+        cn.denoise(y, prior=cn.Smoothness())
+    with pytest.raises(ValueError, match="`prior`: expected auto, or a prior such as"):
+        cn.denoise(y, prior="local")
 
 
 @pytest.mark.slow
@@ -148,8 +150,8 @@ def test_frames_of_a_clip_take_similar_patches_from_each_other():
     photograph = synthetic_photograph(24, 40, 1)
     truth = torch.stack([photograph[:, 2 * t : 2 * t + 24] for t in range(5)])  # the camera moves by two pixels
     y = noisy(truth, 0.1)
-    made, frames = cn.denoise(y, 0.1), torch.stack([cn.denoise(frame, 0.1, prior="local").signal for frame in y])
-    adaptive = cn.denoise(y, 0.1, prior="adaptive").signal
+    made, frames = cn.denoise(y, 0.1), torch.stack([cn.denoise(frame, 0.1, prior=cn.Local()).signal for frame in y])
+    adaptive = cn.denoise(y, 0.1, prior=cn.Adaptive()).signal
     assert made.report["prior"] == "local"
     assert cn.psnr(made.signal, truth) > max(cn.psnr(other, truth) for other in (frames, adaptive)) + 0.5
 
@@ -158,15 +160,15 @@ def test_only_pictures_for_which_there_is_time_take_the_local_prior(monkeypatch)
     y = noisy(synthetic_photograph(200, 20, 1), 0.1)
     monkeypatch.setattr("coordnet.restore.denoise_choice.LONGEST_FIT", 0.0)
     assert cn.denoise(y, 0.1).report["prior"] == "adaptive"
-    made = cn.denoise(y, 0.1, prior="local", largest=3000)
+    made = cn.denoise(y, 0.1, prior=cn.Local(), largest=3000)
     assert made.report["tiles"][0] > 1
-    assert float((made.signal - cn.denoise(y, 0.1, prior="local").signal).square().mean().sqrt()) < 0.02
+    assert float((made.signal - cn.denoise(y, 0.1, prior=cn.Local()).signal).square().mean().sqrt()) < 0.02
 
 
 def test_it_is_exact_again_and_saved(tmp_path):
     y = noisy(synthetic_photograph(40, 33), 0.05)
-    fit = cn.denoise(y, prior="adaptive").fit
-    assert torch.equal(cn.denoise(y, prior="adaptive").signal, fit.render())
+    fit = cn.denoise(y, prior=cn.Adaptive()).fit
+    assert torch.equal(cn.denoise(y, prior=cn.Adaptive()).signal, fit.render())
     fit.save(tmp_path / "a.safetensors")
     assert torch.equal(cn.Reconstruction.load(tmp_path / "a.safetensors").render(), fit.render())
     assert fit.render((80, 66)).shape == (80, 66, 3)
@@ -174,7 +176,7 @@ def test_it_is_exact_again_and_saved(tmp_path):
 
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 1e35), (torch.float64, 1e200)])
 def test_enormous_values_give_finite_ones(dtype, size):
-    result = cn.denoise(size * noisy(synthetic_photograph(16, 20), 0.05).to(dtype), prior="adaptive")
+    result = cn.denoise(size * noisy(synthetic_photograph(16, 20), 0.05).to(dtype), prior=cn.Adaptive())
     assert bool(result.signal.isfinite().all())
     assert result.expected_psnr is None or math.isfinite(result.expected_psnr)
 
@@ -193,7 +195,7 @@ def test_a_photograph_gains_more_than_by_wavelets_and_total_variation(data):
     image = cn.load(data / "kodak" / "kodim10.png")
     h, w = image.shape[:2]
     truth = image[h // 2 - 100 : h // 2 + 100, w // 2 - 100 : w // 2 + 100]
-    made = cn.denoise(noisy(truth, 0.1), prior="adaptive").signal
+    made = cn.denoise(noisy(truth, 0.1), prior=cn.Adaptive()).signal
     assert cn.psnr(made, truth) > 34.0  # wavelets 32.1, total variation 32.7
 
 
@@ -202,13 +204,13 @@ def test_noise_near_the_rounding_of_the_values_leaves_the_picture(sigma):
     """Covariances of groups of patches are then singular to rounding."""
     image = synthetic_photograph(20, 24)
     with pytest.warns(CoordnetWarning, match="though the finest details look like noise"):
-        clean = cn.denoise(image, sigma, prior="local").signal
+        clean = cn.denoise(image, sigma, prior=cn.Local()).signal
     torch.testing.assert_close(clean, image, atol=10 * sigma + 1e-6, rtol=0)
 
 
 def test_the_deviation_of_patches_has_the_units_of_the_signal():
     noisy = synthetic_photograph(24, 20, 1) + 0.1 * torch.randn(24, 20, 1, generator=torch.Generator().manual_seed(0))
-    fits = [cn.denoise(f, sigma, prior="local").fit for f, sigma in ((noisy, 0.1), (64 * noisy, 6.4))]
+    fits = [cn.denoise(f, sigma, prior=cn.Local()).fit for f, sigma in ((noisy, 0.1), (64 * noisy, 6.4))]
     first, second = (fit.learned["patch_deviation"] for fit in fits)
     torch.testing.assert_close(64 * first, second, rtol=1e-4, atol=0)
     assert 0.005 < float(first.mean()) < 0.1

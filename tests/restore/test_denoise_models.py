@@ -16,7 +16,7 @@ def noisy(model, generator, channels=3, size=(80, 72)):
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
-@pytest.mark.parametrize(("prior", "channels"), [(cn.Local((4, 4)), 3), ("adaptive", 1)])
+@pytest.mark.parametrize(("prior", "channels"), [(cn.Local((4, 4)), 3), (cn.Adaptive(), 1)])
 def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
     model = cn.NoiseModel(gaussian_spectrum(1.0, channels), floor=0.1)
     truth, y = noisy(model, generator, channels)

@@ -34,7 +34,7 @@ def test_the_moments_are_those_of_rayleigh_and_of_draws():
     assert float(noise.unclipped(torch.tensor(0.05))) == 0
 
 
-@pytest.mark.parametrize("prior", ["local", "adaptive"])
+@pytest.mark.parametrize("prior", [cn.Local(), cn.Adaptive()], ids=["local", "adaptive"])
 def test_the_bias_of_magnitudes_is_removed(prior):
     truth = disc(48, 44)
     y = magnitudes(truth, 0.1)

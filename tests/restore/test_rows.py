@@ -159,7 +159,7 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, kind, run, tmp_path)
         options = ("--factor", 1.5, "--samples", kind, "--memory", "1MiB", "--out", "out", "--force")
         status, out, err = run("upscale", path, *options)
         assert (status, f"pixels as {kind}s" in out) == (0, True), err
-    expected = cn.upscale(picture, 1.5, samples=kind, prior="none").signal
+    expected = cn.upscale(picture, 1.5, samples=kind, prior=None).signal
     with open_rows(tmp_path / "out" / f"restored{suffix}") as found:
         assert torch.allclose(torch.from_numpy(found[0:210]), expected, atol=1e-5)
         assert held.items() <= ({} if suffix == ".npy" else zarr_options(found.stored)).items()
@@ -198,7 +198,7 @@ def test_upscale_of_a_tiff_file_with_opacity_in_rows(run, tmp_path):
     assert run("upscale", "in/a.tif", "--memory", "400kB", "--out", "out", "--quiet") == (0, "", "")
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert (record["samples"], record["premultiplied"]) == ("area", True)
-    expected = cn.upscale(read, 2.0, prior="none").signal
+    expected = cn.upscale(read, 2.0, prior=None).signal
     with open_rows(tmp_path / "out" / "restored.tif") as file:
         found = torch.from_numpy(np.array(file[0:120]))
     assert (found - expected.clamp(0, 1)).abs().max() <= 0.51 / 255

@@ -72,7 +72,7 @@ def test_a_small_lattice_is_one_tile():
 def test_tiles_of_a_smooth_picture_leave_no_seams():
     truth = smooth(260, 60)
     y = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
-    whole, cut = (cn.denoise(y, 0.05, prior="adaptive", largest=n) for n in (None, 12_000))
+    whole, cut = (cn.denoise(y, 0.05, prior=cn.Adaptive(), largest=n) for n in (None, 12_000))
     assert cut.fit is None
     assert cut.report["tiles"] == [4, 1]
     assert float((cut.signal - whole.signal).abs().max()) < 0.01
@@ -99,7 +99,7 @@ def test_tiles_side_by_side_give_the_same_bits(work):
     for threads in (1, 3):
         torch.set_num_threads(threads)
         try:
-            options = {"prior": cn.Smoothness()} if work == "inpaint" else {"prior": "adaptive"}
+            options = {"prior": cn.Smoothness()} if work == "inpaint" else {"prior": cn.Adaptive()}
             arguments = (truth, known) if work == "inpaint" else (truth, 0.05)
             found.append(getattr(cn, work)(*arguments, largest=12_000, **options))
         finally:

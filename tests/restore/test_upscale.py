@@ -22,7 +22,7 @@ def centroid(picture):
     return float((picture.sum(1) * axes[0]).sum() / total), float((picture.sum(0) * axes[1]).sum() / total)
 
 
-@pytest.mark.parametrize("prior", ["local", "none"])
+@pytest.mark.parametrize("prior", [cn.Local(), None], ids=["local", "none"])
 @pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 2.5, 3.0])
 def test_nothing_shifts(factor, prior):
     """Means over cells are kept, and so is the center of a symmetric hill that is away from the borders."""
@@ -72,7 +72,7 @@ def test_stein_s_strength_is_near_the_best():
 def test_noisy_rows_are_smoothed_as_pictures_are(memory):
     picture = noisy(140, 33, 0.05)
     blocks, report, _ = upscale_rows(picture.numpy(), 1.5, memory=memory)
-    expected = cn.upscale(picture, 1.5, prior="none")
+    expected = cn.upscale(picture, 1.5, prior=None)
     assert report["strength"] == expected.report["strength"] > 0
     found = torch.from_numpy(np.concatenate(list(blocks)))
     assert torch.allclose(found, expected.signal, atol=2e-3)
@@ -94,8 +94,8 @@ def test_noise_that_is_not_white_is_removed_before(generator):
     truth = synthetic_photograph(48, 40)
     half, model = truth.unflatten(0, (-1, 2)).unflatten(2, (-1, 2)).mean((1, 3)), cn.NoiseModel(gain=0.02, floor=2e-4)
     noisy = half + model.variance(half).sqrt() * torch.randn(half.shape, generator=generator)
-    made = cn.upscale(noisy.unsqueeze(0), noise=model, prior="none")
-    white = cn.upscale(noisy, prior="none")
+    made = cn.upscale(noisy.unsqueeze(0), noise=model, prior=None)
+    white = cn.upscale(noisy, prior=None)
     assert cn.psnr(made.signal[0], truth) > cn.psnr(white.signal, truth) + 2
     assert [found["kind"] for found in made.report["removed"]] == ["camera"] and "removed" not in white.report
     with pytest.raises(ValueError, match="`noise`: expected one of"):
@@ -110,7 +110,7 @@ def test_values_whose_squares_overflow_are_refused(samples):
     assert bool(cn.upscale(1e150 * picture, samples=samples).signal.isfinite().all())
 
 
-@pytest.mark.parametrize("prior", ["local", "none"])
+@pytest.mark.parametrize("prior", [cn.Local(), None], ids=["local", "none"])
 def test_a_constant_picture_stays_so_and_says_nothing_of_the_error(prior):
     made = cn.upscale(torch.full((24, 20, 3), 0.3, dtype=torch.float64), 2.0, prior=prior)
     assert torch.allclose(made.signal, torch.full((48, 40, 3), 0.3, dtype=torch.float64))

@@ -61,7 +61,7 @@ def test_a_picture_of_a_file_gains_and_keeps_its_coefficients(tmp_path):
     truth = 0.1 + 0.8 * synthetic_photograph(40, 48)
     decoded = saved(tmp_path / "a.jpg", truth, quality=10).float()
     intervals = cn.JpegIntervals.read(tmp_path / "a.jpg")
-    made = cn.denoise(decoded, noise=intervals, prior="adaptive")
+    made = cn.denoise(decoded, noise=intervals, prior=cn.Adaptive())
     assert cn.psnr(made.signal, truth) > cn.psnr(decoded, truth) + 0.3
     assert made.report["noise"]["kind"] == "jpeg" and made.expected_psnr is None
     kept = [c.counts for c in intervals.components]
