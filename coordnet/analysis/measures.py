@@ -16,7 +16,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.samples import check_values
 
-WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
+KERNEL_WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
 MAX_DIFFERENCE = 1e-6  # largest difference of two equal encodings, relative to the norm: ten times the rounding
 POINTS_AT_ONCE = 256  # points compared with all others at a time
 
@@ -114,7 +114,9 @@ def _inner(factors: list[Tensor], rows: Int[Tensor, " m"]) -> Float[Tensor, "m n
     return inner
 
 
-def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH) -> Float[Tensor, " bins"]:
+def frequency_density(
+    frequencies: Float[Tensor, " m"], length: int, width: float = KERNEL_WIDTH
+) -> Float[Tensor, " bins"]:
     """g_k ∝ Σ_l exp(-(ω_k - w_l)² / (2σ²)) at the DFT frequencies ω_k = 2πk/d, k = 0 … ⌊d/2⌋, with Σ g_k = 1.
 
     The ``frequencies`` w_l are in radians per position, d is the ``length``, and σ the ``width``, in bins of 2π/d. A

@@ -20,7 +20,7 @@ Mask = Bool[np.ndarray, "frames height width"]
 Times = Float[np.ndarray, " frames"]
 
 ALBORAN = Path("sst", "alboranSST_small.nc")  # DINEOF's own example, in the data folder
-CLIP = Path("video", "carphone_pristine.mp4")
+CLIP_FILE = Path("video", "carphone_pristine.mp4")
 CLIP_PART = slice(28, 92), slice(40, 104), slice(56, 120)  # its middle, 64³
 COVER = 0.3, 0.6  # least and largest share of a frame under clouds
 POINTS = 2258  # points of the sea that are hidden at random, as DINEOF's example has them
@@ -58,7 +58,7 @@ def cube(name: str, data: Path | None) -> tuple[Cube, Times]:
         with netCDF4.Dataset(_file(data, ALBORAN)) as file:
             return np.ma.filled(file["SST"][:].astype(float), np.nan), np.array(file["time"][:], float)
     if name == "clip":
-        frames = read_media(str(_file(data, CLIP))).signal.mean(-1).double().numpy()[CLIP_PART]
+        frames = read_media(str(_file(data, CLIP_FILE))).signal.mean(-1).double().numpy()[CLIP_PART]
         return frames, np.arange(float(len(frames)))
     file, variable = {
         "ocean": ("ostia_monthly.nc", "surface_temperature"),
@@ -85,7 +85,7 @@ CUBES: Mapping[str, Origin] = {
     "alboran": Origin(ALBORAN, "sea-surface temperature of ten days, Alborán sea, °C (DINEOF's example; CMEMS)"),
     "ocean": Origin("iris_sample_data", "sea-surface temperature of 54 months, a strip of the tropics, K (OSTIA)"),
     "air": Origin("iris_sample_data", "air temperature of 240 years, North America, K (scenario A1B)"),
-    "clip": Origin(CLIP, "64 frames of 64×64 pixels of a clip, in [0, 1] (carphone)"),
+    "clip": Origin(CLIP_FILE, "64 frames of 64×64 pixels of a clip, in [0, 1] (carphone)"),
 }
 
 

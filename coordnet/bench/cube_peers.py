@@ -9,7 +9,7 @@ from scipy.interpolate import griddata
 from coordnet.bench.cube_fields import Cube, Given
 
 VALIDATION = 0.03  # share of the values that DINEOF hides to choose the number of modes
-MOST_MODES, PATIENCE = 40, 3  # modes of DINEOF at most, and further ones that are tried after the best
+MOST_MODES, MODES_PATIENCE = 40, 3  # modes of DINEOF at most, and further ones that are tried after the best
 SWEEPS, TOLERANCE = 300, 1e-3  # iterations for a number of modes, and their last change in standard deviations
 
 Matrix = Float[np.ndarray, "frames points"]
@@ -67,7 +67,7 @@ def dineof(case: Given) -> Cube:
     for modes in range(1, min(len(x) - 1, MOST_MODES) + 1):
         low_rank, y = _completed(centered, known & ~hidden, modes, y)
         errors.append(np.square((low_rank - centered)[hidden]).mean())
-        if modes - 1 - int(np.argmin(errors)) >= PATIENCE:
+        if modes - 1 - int(np.argmin(errors)) >= MODES_PATIENCE:
             break
     y = low_rank = centered
     for modes in range(1, int(np.argmin(errors)) + 2):
@@ -104,7 +104,7 @@ def _completed(x: Matrix, known: Known, modes: int, y: Matrix) -> tuple[Matrix, 
     return low_rank, y
 
 
-PEERS: dict[str, Callable[[Given], Cube]] = {
+CUBE_PEERS: dict[str, Callable[[Given], Cube]] = {
     "linear in space": in_space,
     "linear in time": in_time,
     "mean of these": mean_of_both,

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench.cube_fields import CUBES, HIDINGS, Cube, Given, cube, given, rmse
-from coordnet.bench.cube_peers import PEERS
+from coordnet.bench.cube_peers import CUBE_PEERS
 from coordnet.bench.record_tables import Frame, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import once
@@ -49,7 +49,7 @@ def ours(case: Given, prior: Prior | str) -> Cube:
 def measured(name: str, hiding: str, method: str, data: Path | None, _: Cell) -> Result:
     """Fill a cube by a method and score it."""
     case = given(name, hiding, data)
-    made, seconds = once(partial(ours, case, OURS[method]) if method in OURS else partial(PEERS[method], case))
+    made, seconds = once(partial(ours, case, OURS[method]) if method in OURS else partial(CUBE_PEERS[method], case))
     return Result({"rmse": rmse(made, case)}, {"fit": seconds})
 
 
@@ -71,7 +71,7 @@ class Cubes(Study):
             self.cell(name, hiding, method, options.data)
             for name in chosen
             for hiding in (list(HIDINGS[name])[:1] if options.quick else HIDINGS[name])
-            for method in (*OURS, *PEERS)
+            for method in (*OURS, *CUBE_PEERS)
         ]
 
     def _is_there(self, name: str, data: Path | None) -> bool:
@@ -104,12 +104,12 @@ def errors(records: Sequence[Record]) -> Frame:
         row[cell["method"]["name"]] = record["scores"]["rmse"]
     order = [(name, hiding) for name in CUBES for hiding in HIDINGS[name] if (name, hiding) in rows]
     index = pd.MultiIndex.from_tuples(order, names=["cube", "hidden"])
-    return pd.DataFrame([rows[key] for key in order], index, [*OURS, *PEERS], dtype=float)
+    return pd.DataFrame([rows[key] for key in order], index, [*OURS, *CUBE_PEERS], dtype=float)
 
 
 def ratios(found: Frame) -> Any:
     """Return the default's errors relative to the best peer's with hindsight."""
-    return found[DEFAULT] / found[list(PEERS)].min(axis=1)
+    return found[DEFAULT] / found[list(CUBE_PEERS)].min(axis=1)
 
 
 def report(found: Frame, records: Sequence[Record]) -> str:
@@ -146,7 +146,7 @@ def _shown(value: float, least: float) -> str:
 
 def figure(found: Frame) -> Figure:
     """Return the errors of each method relative to the best peer's, a case a row."""
-    best = found[list(PEERS)].min(axis=1)
+    best = found[list(CUBE_PEERS)].min(axis=1)
     page = Figure(figsize=(8, 1.2 + 0.34 * len(found)), layout="constrained")
     ax = page.add_subplot()
     rows = np.arange(len(found))[::-1]

@@ -23,7 +23,8 @@ SENTENCE = "The quick brown fox jumps over the lazy dog. "
 LETTERS, LEADING = 16, 1.5  # the font's size in pixels, and the distance of lines in font sizes
 WIDTH, HALF = 1.6, 7  # standard deviation and half-width, in pixels, of the Gaussian that blurs
 ANGLES = np.linspace(0, 180, 30, endpoint=False)
-SHARE, DECAY = 0.25, 0.18  # sampled share of Fourier space; frequency, in cycles a pixel, beyond which samples are rare
+# The sampled share of Fourier space, and the frequency, in cycles a pixel, beyond which samples are rare.
+FOURIER_SHARE, DECAY = 0.25, 0.18
 
 
 def holes(shape: Grid, seed: int = 0) -> Known:
@@ -119,9 +120,9 @@ def quarter(grid: Grid, seed: int) -> LinearOperator:
     frequencies = np.meshgrid(*(np.fft.fftfreq(n) for n in grid), indexing="ij")
     density = np.exp(-sum(f**2 for f in frequencies) / DECAY**2)
     low, high = 0.0, 1e6
-    for _ in range(100):  # the factor at which min(factor × density, 1) has the mean SHARE
+    for _ in range(100):  # the factor at which min(factor × density, 1) has the mean FOURIER_SHARE
         factor = (low + high) / 2
-        low, high = (factor, high) if np.minimum(factor * density, 1).mean() < SHARE else (low, factor)
+        low, high = (factor, high) if np.minimum(factor * density, 1).mean() < FOURIER_SHARE else (low, factor)
     drawn = np.random.default_rng(seed).random(density.shape) < np.minimum(high * density, 1)
     return operators.FourierSamples(drawn)
 

@@ -15,7 +15,7 @@ from coordnet.bench.experiment import Case
 NLM_STRENGTHS = (3, 5, 7, 10, 14, 20)  # filter strengths of OpenCV's non-local means, in 8-bit values
 TV_WEIGHTS = (0.01, 0.02, 0.03, 0.05, 0.08)  # weights of total variation
 SIGMAS = (0.02, 0.035, 0.05, 0.08)  # standard deviations that CBM3D is given
-FLOOR, SIGMA = 0.0004, 0.1  # variance of a camera's noise at 0, and deviation of colored noise
+FLOOR, COLORED_SIGMA = 0.0004, 0.1  # variance of a camera's noise at 0, and deviation of colored noise
 QUADRATURE = 41  # nodes of the quadrature over the noise
 
 
@@ -59,7 +59,7 @@ def told_spectrum(case: Case, width: float) -> Tensor:
     impulse = np.zeros(values.shape[:2])
     impulse[0, 0] = 1
     power = np.abs(np.fft.fft2(gaussian_filter(impulse, width, mode="wrap"))) ** 2
-    power *= SIGMA**2 * impulse.size / power.mean()
+    power *= COLORED_SIGMA**2 * impulse.size / power.mean()
     with _bm3d() as denoise:
         return _like(case, denoise(values, np.stack([power] * 3, -1)))
 

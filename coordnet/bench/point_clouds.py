@@ -11,7 +11,7 @@ from scipy.ndimage import map_coordinates
 from coordnet.bench.package_fields import FIELDS, WHOLE_TERRAIN, Field
 
 HIDDEN = 2000  # points at which estimates are scored
-NOISE = 0.01  # standard deviation of the noise, of the range of a function
+NOISE_LEVEL = 0.01  # standard deviation of the noise, of the range of a function
 CROP_SIDE = 160  # pixels along the sides of the middle of a photograph
 
 FIELDS_OF_POINTS = {"terrain": WHOLE_TERRAIN} | {name: FIELDS[name] for name in ("topobathy", "camera", "moon", "co2")}
@@ -141,13 +141,13 @@ def _clouds() -> dict[str, Cloud]:
         for count in (500, 3000):
             draw = partial(of_function, name, count)
             found[f"{name} {count}"] = Cloud(f"smooth, {count}", partial(draw, 0.0))
-            found[f"{name} {count} noise"] = Cloud("noisy", partial(draw, NOISE))
+            found[f"{name} {count} noise"] = Cloud("noisy", partial(draw, NOISE_LEVEL))
     for name in ("terrain", "topobathy"):
         for count in (2000, 20000):
             found[f"{name} {count}"] = Cloud("terrain", partial(of_field, name, count), FIELDS_OF_POINTS[name])
     for name in ("camera", "moon"):
         found[f"{name} quarter"] = Cloud("photograph", partial(of_photograph, name, 0.25), FIELDS_OF_POINTS[name])
-    for noise, word in ((0.0, ""), (NOISE, " noise")):
+    for noise, word in ((0.0, ""), (NOISE_LEVEL, " noise")):
         found[f"bubble 2000{word}"] = Cloud("volume", partial(of_function, "bubble", 2000, noise))
     found["co2 half"] = Cloud("row", partial(of_row, "co2", 0.5), FIELDS_OF_POINTS["co2"])
     return found

@@ -29,7 +29,7 @@ WANTED: dict[str, tuple[float, str]] = {
     "volume": (1.0, ""),
     "row": (1.0, ""),
 }
-QUICK = ("waves 500", "waves 500 noise")
+QUICK_CLOUDS = ("waves 500", "waves 500 noise")
 LARGEST_RATIO = 2.0  # powers of ten at which the axis of the figure ends
 POINTS_PREFACE = (
     "Root mean square errors of the default of `cn.fit(cn.points(…))` and of the best peer, which the truth chooses, "
@@ -73,7 +73,7 @@ class PointsStudy(Study):
         """Yield the cells of the clouds whose packages are installed, or of those that are named."""
         for name in options.only:
             _checks.choice("only", name, tuple(CLOUDS))
-        chosen = options.only or (QUICK if options.quick else tuple(CLOUDS))
+        chosen = options.only or (QUICK_CLOUDS if options.quick else tuple(CLOUDS))
         chosen = [name for name in chosen if CLOUDS[name].is_there]
         yield [self.cell(name, method, options.device) for name in chosen for method in (COORDNET, PEERS)]
 

@@ -49,7 +49,7 @@ def noisy(name: str, **options: Any) -> list[Task]:
     return [Task(f"{name}, σ = {s}", "full", s, "clean", **options) for s in (0.05, SIGMA, 0.2)]
 
 
-SMOOTH, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
+SMOOTHED, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
 ADAPTED, PATCHES = Method("adaptive", estimators.ADAPTIVE), Method("local", estimators.LOCAL)
 PLATES, AUTO = closed("plates", ThinPlate()), closed("coordnet fit", "auto")
 GRIDDATA, PATIENT = (interpolated("griddata linear", "linear", **more) for more in ({}, {"patient": True}))
@@ -57,7 +57,7 @@ SPLINES = interpolated("cubic spline", "cubic"), interpolated("linear interpolat
 RADIAL = [
     baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
 ]
-QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
+QUARTER = (GRIDDATA, SMOOTHED, TUNED, ADAPTED, PATCHES)
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
     for start in Adaptive().starts_in(2)
@@ -69,7 +69,7 @@ EVERY_SMOOTH = tuple(
     for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 )
 WIDE = EncoderChoice(Gaussian, {"features": 32, "sigma": "3px"})  # for gaps of up to 2.4 mean ones
-SURE = (
+INTERVAL_METHODS = (
     Method("constant width", intervals.Intervals(intervals.constant)),
     Method("adaptive, posterior of 8 draws", intervals.Intervals(intervals.posterior, Adaptive())),
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
@@ -90,7 +90,7 @@ def parts(name: str, blocks: Mapping[Task, Sequence[Method]], finder: Finder = F
 
 EXPERIMENTS = (
     part("random", randoms(25), QUARTER),
-    part("density", randoms(3, 10, 50, 80), (GRIDDATA, SMOOTH, ADAPTED, PATCHES), Finder(names=PAIR)),
+    part("density", randoms(3, 10, 50, 80), (GRIDDATA, SMOOTHED, ADAPTED, PATCHES), Finder(names=PAIR)),
     part(
         "video",
         [Task("video, random eighth", "random:0.125")],
@@ -145,7 +145,7 @@ EXPERIMENTS = (
         (
             baseline("biharmonic", peers.biharmonic),
             baseline("OpenCV, Telea", peers.telea, package="cv2"),
-            SMOOTH,
+            SMOOTHED,
             ADAPTED,
             PATCHES,
         ),
@@ -295,9 +295,9 @@ EXPERIMENTS = (
         },
         Finder(names=FOUR, sizes=(128,)),
     ),
-    part("intervals", randoms(10, 25, 50), SURE),
-    part("intervals-clips", randoms(10, 25, 50), SURE, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),
-    part("intervals-damage", DAMAGED, SURE[-1:], Finder(sizes=(240,))),
+    part("intervals", randoms(10, 25, 50), INTERVAL_METHODS),
+    part("intervals-clips", randoms(10, 25, 50), INTERVAL_METHODS, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),
+    part("intervals-damage", DAMAGED, INTERVAL_METHODS[-1:], Finder(sizes=(240,))),
     part(
         "hindsight",
         randoms(25),

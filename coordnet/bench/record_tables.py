@@ -275,7 +275,7 @@ def draw(experiment: Experiment, found: Sequence[Section]) -> Figure:
     lines["x"] = place(lines)
     by_encoder, by_name = experiment.abscissa in BY_ENCODER, experiment.abscissa == "epochs"
     lines["curve"] = lines["name"] if by_name else lines.apply(_encoder_and_head if by_encoder else _name, axis=1)
-    # of a method that ran on several devices, which change the score by rounding, the most signals are drawn
+    # A method may have run on several devices, whose scores differ by rounding: the one with most signals is drawn.
     most = lines.groupby(["cell.task", "name", "cell.epochs", "x"], dropna=False)["scored"].transform("max")
     lines = lines[lines["scored"] == most]
     encoders = list(lines["cell.method.layout.encoder"].dropna().unique()) if by_encoder else []

@@ -24,7 +24,7 @@ from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling import Axis
 from coordnet.sampling.axes import Axes
 
-SEEDS, BATCH, EPOCHS = 3, 16, 15
+SEEDS, BATCH, SERIES_EPOCHS = 3, 16, 15
 COUNTS, SEED_OF_REST = (400, 200, 400), 2026  # windows that train, validate and test
 CANDIDATES, RATE = {"norm": (1.0, 4.0)}, {"rate": 3e-3}  # rows of the DFT have norm 1, sinusoids √(d / 2) = 4
 SCORES = ("precision", "recall", "F1")
@@ -144,7 +144,7 @@ class Series(ClassificationStudy):
             ROWS,
             partial(parts_of, name),
             classes=2,
-            epochs=EPOCHS,
+            epochs=SERIES_EPOCHS,
             candidates=CANDIDATES,
             first={"norm": 1.0},
             model={"width": TIMES.count, "depth": 1, "heads": 2, "combine": "unprojected"},
@@ -160,10 +160,10 @@ class Series(ClassificationStudy):
         tested = frame[frame["scores.F1"].notna()]
         preface = (
             f"Windows of {TIMES.count} steps of two sensors, {COUNTS[0]} for training, {COUNTS[1]} for validation, "
-            f"{COUNTS[2]} for testing, half of each anomalous; one Transformer layer of width {TIMES.count}, {EPOCHS} "
-            f"epochs in batches of {BATCH}; {frame['seconds.processor'].sum():.0f} s of processor time in all. The "
-            f"norm is the better of {' and '.join(map(str, CANDIDATES['norm']))} by validation accuracy on seed "
-            f"{CHOICE_SEED}, which is not reported. Scores are of the anomalous class in %, mean ± standard deviation "
+            f"{COUNTS[2]} for testing, half of each anomalous; one Transformer layer of width {TIMES.count}, "
+            f"{SERIES_EPOCHS} epochs in batches of {BATCH}; {frame['seconds.processor'].sum():.0f} s of processor "
+            f"time in all. The norm is the better of {' and '.join(map(str, CANDIDATES['norm']))} by validation accuracy "
+            f"on seed {CHOICE_SEED}, which is not reported. Scores are of the anomalous class in %, mean ± standard deviation "
             "over the seeds."
         )
         return {".md": f"{preface}\n\n{markdown(_over_sets(tested))}\n\n{markdown(_by_set(tested))}\n"}

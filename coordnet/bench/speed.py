@@ -13,7 +13,7 @@ from coordnet.bench.record_tables import markdown
 from coordnet.bench.records import Cell, Options, Record, Study, failed
 
 TASK_GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
-SIZES, QUICK, LEAST_SIZE = (128, 256, 512, 1024, 2048, 4096), (128, 256), 8
+SIZES, QUICK_SIZES, LEAST_SIZE = (128, 256, 512, 1024, 2048, 4096), (128, 256), 8
 SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 128³"
 BATCH = "256 of 256²×3 → 512²"
 QUARTER, EIGHTH = "random quarter of 512²×3", "random eighth of 128³×3"
@@ -63,8 +63,8 @@ TARGETS = (
     Target("cpu", LARGE, t.COLD, 0.5, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.ZOOM),
     Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0),  # four times the output
-    Target("cpu", QUARTER, t.SMOOTH, 1 / 3, t.GRIDDATA),
-    Target("cpu", QUARTER, t.ADAPTIVE, 3.0, t.GRIDDATA),
+    Target("cpu", QUARTER, t.SMOOTH, 1 / 3, t.LINEAR_GRIDDATA),
+    Target("cpu", QUARTER, t.ADAPTIVE, 3.0, t.LINEAR_GRIDDATA),
     Target("cpu", CLIP, t.REUSED, 1.5, t.BARE_PRODUCTS),
     Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0),
     Target("cuda", SMALL, f"{t.FIT}, {t.GRAPH}", 1e-4),
@@ -89,7 +89,7 @@ class Speed(Study):
         """Yield one task after another."""
         for name in options.only:
             _checks.choice("only", name, TASK_GROUPS)
-        sizes = options.sizes or (QUICK if options.quick else SIZES)
+        sizes = options.sizes or (QUICK_SIZES if options.quick else SIZES)
         if min(sizes) < LEAST_SIZE:
             raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
         for group in options.only or TASK_GROUPS[:-1]:

@@ -50,7 +50,7 @@ BARE_PRODUCTS = "bare matrix products"
 SPLINE = "RectBivariateSpline cubic, fit + render"
 ZOOM = "ndimage.zoom order 3"
 BICUBIC = "interpolate bicubic"
-GRIDDATA = "griddata linear"
+LINEAR_GRIDDATA = "griddata linear"
 REUSED = "fit + render, plan reused"
 THEN = "fit, then render, plan reused"
 COLD = "fit + render, cold"
@@ -237,7 +237,7 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
     values, case = samples.values.to(device), Case(samples)
     rows.time(BARE_PRODUCTS, bare_products(values, shape), points)
     seconds = (1.0 if flat else 30.0) * points / 512**2
-    rows.time(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
+    rows.time(LINEAR_GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
     thin_plate = partial(peers.thin_plate, case, neighbors=RBF_NEIGHBORS)
     rows.time(f"RBFInterpolator, {RBF_NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
     power = Smoothness(1.5 if flat else 2.0, 0.01)
@@ -248,7 +248,7 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
     ):
         solver = ConjugateGradients(FIT_RESIDUAL)
         factorize = partial(plan, encoding, samples.geometry, prior, solver=solver, device=device)
-        rows.time(name, lambda f=factorize: f().fit(values), points, GRIDDATA, repeats=5)
+        rows.time(name, lambda f=factorize: f().fit(values), points, LINEAR_GRIDDATA, repeats=5)
         rows.notes[name]["iterations"] = factorize().fit(values).report.iterations
 
 

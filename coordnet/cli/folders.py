@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coordnet.cli.common import STANDARD, Output
 
-HIDDEN = ".coordnet-"  # prefix of the folders that hold unfinished results
+UNFINISHED = ".coordnet-"  # prefix of the folders that hold unfinished results
 RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
 # Names of the files that commands write, without their suffix.
@@ -51,7 +51,7 @@ def check(output: Output, command: str, *, shared: bool = False, tried: bool = T
     if not nearest.is_dir():
         raise refused(out, "a folder", "a file" if nearest == out else f"a file above it, {nearest.name}")
     is_free = output.force or shared or not out.is_dir()
-    if not is_free and any(not path.name.startswith(HIDDEN) for path in out.iterdir()):
+    if not is_free and any(not path.name.startswith(UNFINISHED) for path in out.iterdir()):
         raise refused(out, "a new or empty folder", "files in it (--force replaces)")
     for path in (Path(file["path"]) for file in output.inputs):
         if path.stem in RESULTS and out.exists() and path.parent.exists() and path.parent.samefile(out):
@@ -133,7 +133,7 @@ def staging_folder(final: Path) -> Iterator[Path]:
         with ExitStack() as stack:
             with _locked(parent):  # a run that begins now would remove a folder that is not locked yet
                 _remove_left(parent)
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=HIDDEN, dir=parent)))
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=parent)))
                 stack.enter_context(_locked(folder))
             yield folder
     except OSError as error:
@@ -142,7 +142,7 @@ def staging_folder(final: Path) -> Iterator[Path]:
 
 def _remove_left(parent: Path) -> None:
     """Remove the hidden folders in a folder that no living process has locked."""
-    for folder in parent.glob(HIDDEN + "?" * RANDOM):
+    for folder in parent.glob(UNFINISHED + "?" * RANDOM):
         with suppress(OSError), _locked(folder, wait=False):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -197,7 +197,7 @@ def exchange(staging: Path, final: Path, force: bool) -> None:
 def move(staging: Path, final: Path, force: bool) -> None:
     """Move files into a folder, checked once more for other files; results of an earlier run are removed."""
     with _locked(final):
-        if not force and any(not path.name.startswith(HIDDEN) for path in final.iterdir()):
+        if not force and any(not path.name.startswith(UNFINISHED) for path in final.iterdir()):
             raise refused(final, "a new or empty folder", "files in it that another run has written")
         earlier = [path for path in final.iterdir() if path.stem in RESULTS] if (final / RECORD).exists() else []
         for path in sorted(earlier, key=lambda path: path.name != RECORD):  # the record goes first

@@ -16,7 +16,7 @@ from coordnet.sampling.samples import Samples
 
 BLOCK = 2**22  # entries that are scored at once, in float64
 SSIM_WINDOW = 7  # samples of SSIM's window along an axis
-PEERS = {"linear": linear, "cubic": cubic, "biharmonic": biharmonic}
+INTERPOLATIONS = {"linear": linear, "cubic": cubic, "biharmonic": biharmonic}
 AFFORDED = 2.0  # seconds that a peer may always take
 LEAST_PEAK = 1 / 65535  # greatest value of the darkest picture, one step of 16 bits, that is not black
 
@@ -161,14 +161,14 @@ class Scoring:
         self.ranked_by = "held_out" if bool(self.held_out.any()) else "fitted"  # the PSNR that ranks estimates
 
     def peers(self, seconds: float) -> tuple[dict[str, float | None], dict[str, float]]:
-        """Return the held-out PSNR of the ``PEERS``, and the expected seconds of those that are left out.
+        """Return the held-out PSNR of the ``INTERPOLATIONS``, and the expected seconds of those that are left out.
 
         A peer is left out if it is expected to take longer than ``seconds`` and ``AFFORDED``. The PSNR is None for it,
         and where there is no such interpolation or nothing was held out.
         """
-        found: dict[str, float | None] = dict.fromkeys(PEERS)
+        found: dict[str, float | None] = dict.fromkeys(INTERPOLATIONS)
         left_out: dict[str, float] = {}
-        for name, interpolate in PEERS.items() if self.ranked_by == "held_out" else ():
+        for name, interpolate in INTERPOLATIONS.items() if self.ranked_by == "held_out" else ():
             needed = expected_seconds(self.samples, name)
             if needed > max(seconds, AFFORDED):
                 left_out[name] = needed

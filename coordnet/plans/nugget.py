@@ -39,8 +39,8 @@ LIKELIER = 0.05
 # Deviation of noise on such a lattice, relative to the range, up to which it is left: the grain of photographs is alike
 # at neighboring nodes, so that smoothing loses up to 5 dB between them.
 LATTICE_GRAIN = 0.03
-REACH = ByAxes({1: 4, 2: 2, 3: 1})  # distance of the neighbors along each axis by which samples are predicted
-PARTS = 4  # parts of a lattice that are hidden in turn to find the error of that prediction
+NEIGHBOR_REACH = ByAxes({1: 4, 2: 2, 3: 1})  # distance of the neighbors along each axis by which samples are predicted
+HIDDEN_PARTS = 4  # parts of a lattice that are hidden in turn to find the error of that prediction
 # Least error of that prediction, relative to the estimated variance of the noise, with which it is noise: 1 but for the
 # estimates' errors. In the 24 of 64 fields and rows in which white noise of 0.1 of the range is seen it is at least
 # 1.04; on a seismogram it is 0.47 without noise, and 0.74 with noise of 0.05, which is taken for twice as much.
@@ -118,14 +118,14 @@ def unpredicted(values: Float[np.ndarray, "*lattice channels"]) -> float:
     White noise cannot be predicted, so that its variance is less. The coefficients are alike in opposite directions.
     """
     shape = values.shape[:-1]
-    reach = [min(REACH[sum(n > 1 for n in shape)], (n - 1) // 2) for n in shape]
+    reach = [min(NEIGHBOR_REACH[sum(n > 1 for n in shape)], (n - 1) // 2) for n in shape]
     inner = sliding_window_view(values, [2 * r + 1 for r in reach], tuple(range(len(shape))))
     around = inner.reshape(-1, math.prod(2 * r + 1 for r in reach))
     half = around.shape[1] // 2
     pairs, own = around[:, :half] + around[:, :half:-1], around[:, half]
     pairs = np.concatenate([pairs, np.ones((len(own), 1))], 1)
     squares = 0.0
-    for hidden in np.array_split(np.arange(len(own)), PARTS):
+    for hidden in np.array_split(np.arange(len(own)), HIDDEN_PARTS):
         shown = np.ones(len(own), dtype=bool)
         shown[hidden] = False
         found = np.linalg.lstsq(pairs[shown], own[shown])[0]

@@ -14,7 +14,7 @@ from coordnet.plans.systems import System
 
 # Relative residuals at which draws stop if no solver gives one: on the lattice, and in the modes, where small residuals
 # hide larger errors of smooth modes.
-TOLERANCE, MODES_TOLERANCE = 1e-3, 1e-4
+LATTICE_TOLERANCE, MODES_TOLERANCE = 1e-3, 1e-4
 
 
 class Posterior(ABC):
@@ -118,4 +118,4 @@ def normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> 
 
 def draw_tolerance(in_modes: bool) -> float:
     """Return the relative residual of draws, by whether their unknowns are modes or points of the lattice."""
-    return MODES_TOLERANCE if in_modes else TOLERANCE
+    return MODES_TOLERANCE if in_modes else LATTICE_TOLERANCE

@@ -25,7 +25,7 @@ from coordnet.plots.panels import Drawn, Figure
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.patterns import sample
 
-GAMMA, FOURIER, EPOCHS = 0.1, 128, 150
+GAMMA, FOURIER, FIGURE_EPOCHS = 0.1, 128, 150
 PUBLISHED_GROUPS = {"1/4": (1, 128), "2/2": (2, 64), "4/1": (4, 32)}  # groups and |F| in table 6 of Li et al.
 BOX = (0.3, 0.2, 0.5, 0.6)  # top, left, bottom, right
 LENGTH, SHOWN, POSITIONS = 256, 80, (5, 40, 75)  # Idé et al. (2024): d, S and the positions of their figure
@@ -183,7 +183,7 @@ def _angular(length: int) -> tuple[Tensor, Tensor]:
     return w, 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
 
 
-def figure_similarity(side: int = 64, epochs: int = EPOCHS) -> Drawn:
+def figure_similarity(side: int = 64, epochs: int = FIGURE_EPOCHS) -> Drawn:
     """Similarity of five positions to all others: simple, complex, learnable Fourier before and after training.
 
     The positions are the paper's, (4, 4), (4, 57), (31, 31), (57, 4) and (57, 57) of a 64² grid, and in proportion on
@@ -266,7 +266,7 @@ def _boxes(center: Sequence[Tensor], size: Sequence[Tensor]) -> Tensor:
     return torch.stack([c - s / 2 for c, s in pairs] + [c + s / 2 for c, s in pairs], -1)
 
 
-def figure_frequencies(side: int = 64, epochs: int = EPOCHS) -> Drawn:
+def figure_frequencies(side: int = 64, epochs: int = FIGURE_EPOCHS) -> Drawn:
     """Histograms of the entries of W, in units of 1/γ: as drawn and trained, without and with the MLP.
 
     The dashed curve is the density from which they are drawn. The training is that of ``figure_similarity``.

@@ -14,7 +14,7 @@ from coordnet.sampling.noise_model import NoiseModel
 
 BLACK_BELOW = -40.0  # dB: power relative to the mean below which the figure is black
 MOST_FRAMES = 4  # frames that stand for all
-WIDTH, HEIGHT = 3.2, 2.6  # inches of a panel
+PANEL_WIDTH, PANEL_HEIGHT = 3.2, 2.6  # inches of a panel
 
 Frames = Float[np.ndarray, "frames height width"]
 
@@ -69,7 +69,7 @@ def filled_figure(
     gaps = (np.isnan(before) & ~np.isnan(after)).reshape(len(before), -1).sum(1)
     chosen = np.sort(np.argsort(-gaps, kind="stable")[:MOST_FRAMES])
     rows = [("before", before), ("after", after), *([("deviation", std)] if std is not None else [])]
-    figure = Figure(WIDTH * len(chosen) + 1, HEIGHT * len(rows))
+    figure = Figure(PANEL_WIDTH * len(chosen) + 1, PANEL_HEIGHT * len(rows))
     axes = figure.subplots(len(rows), len(chosen), squeeze=False)
     inside = after[chosen]
     span = np.nanpercentile(inside, (1, 99)) if np.isfinite(inside).any() else (0.0, 1.0)

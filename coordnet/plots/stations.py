@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from coordnet.plots.panels import MAX_PIXELS, Figure, Span
 
-WIDTH, LARGEST_RATIO = 4.8, 2.5  # inches of a panel, and the largest ratio of its sides
+PANEL_WIDTH, LARGEST_RATIO = 4.8, 2.5  # inches of a panel, and the largest ratio of its sides
 SLICES = 3  # slices of a field of more than two axes that are drawn
 QUANTILES = (0.003, 0.997)  # those of the points' values between which colors change
 MARKED = 20000  # points of a panel from which on they are drawn as single pixels
@@ -151,7 +151,7 @@ def _size(part: GriddedPoints) -> tuple[float, float]:
     aspect = _aspect(part)
     ratio = y / x * aspect if isinstance(aspect, float) else 0.8
     ratio = float(np.clip(ratio, 1 / LARGEST_RATIO, LARGEST_RATIO))
-    return WIDTH, WIDTH * ratio * 0.85 + 0.9
+    return PANEL_WIDTH, PANEL_WIDTH * ratio * 0.85 + 0.9
 
 
 def _aspect(part: GriddedPoints) -> float | str:

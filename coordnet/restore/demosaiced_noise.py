@@ -14,7 +14,7 @@ from coordnet.sampling.noise_model import NoiseModel
 LATTICE = 32  # pixels along each axis of the lattice on which the spectrum is given
 TELLING = slice(1, 3)  # parts of the frequencies that tell the level: slopes have energy below, and rounding above
 # Share of the power that the flattest windows show in these parts: noise drawn on 128×128 pixels has 0.75 to 1.03.
-SHOWN = 0.9
+SHOWN_POWER = 0.9
 # Largest ratio of the power in parts of the frequencies to that of demosaiced noise, and its inverse: 128×128 crops of
 # sixteen noisy photographs have up to 2.6, white noise 8. The channel with most of the signal has no upper bound.
 MISMATCH = 3.0
@@ -39,7 +39,7 @@ def demosaiced_noise(windows: Windows, found: Found, method: Demosaicing) -> Noi
     ratios = ratios / level
     if float(ratios[:-1].max()) > MISMATCH or float(ratios.min()) < 1 / MISMATCH:
         return None
-    scale = level / SHOWN
+    scale = level / SHOWN_POWER
     made = NoiseModel(model.spectrum, gain=scale * found.line.gain, floor=scale * found.line.floor)
     return made if float(made.variance(windows.means).mean()) > LOUD**2 else None
 

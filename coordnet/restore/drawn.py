@@ -13,7 +13,7 @@ COMPARED = 2**18  # pixels of the picture's middle in which colors are counted a
 PATCH = 5  # side in pixels of patches that are compared: 25 values with noise hardly ever equal 25 others
 MOST_ENDS = 0.75  # largest share of a compared patch at one end of the range, where noise may be clipped
 REPEATED = 0.02  # least share of patches that occur twice: 128x128 crops of noisy photographs have less than 0.001
-COLORS, PIXELS = 256, 16  # largest number of colors of a palette, and least mean number of pixels of each
+MOST_COLORS, PIXELS = 256, 16  # largest number of colors of a palette, and least mean number of pixels of each
 FILLED = 0.25  # largest share of a palette among all combinations of its levels: counts of few photons have 0.3
 DRAWN_SIDE = 8  # side in pixels of tiles that may be constant
 GROUND, INSIDE = 0.015, 0.1  # least share of constant tiles, and largest share at the ends in a tile between them
@@ -95,7 +95,7 @@ def _has_few_colors(picture: Picture) -> bool:
     """Return whether a picture has two colors, or those of a palette, which are no scale of brightness."""
     numbers = _numbered(picture).flatten()
     count = int(numbers.max()) + 1
-    if count <= 2 or count > COLORS or PIXELS * count > len(numbers):
+    if count <= 2 or count > MOST_COLORS or PIXELS * count > len(numbers):
         return count <= 2
     pixels = torch.arange(len(numbers), device=numbers.device)
     colors = picture.flatten(0, 1)[torch.empty_like(pixels[:count]).scatter_(0, numbers, pixels)]

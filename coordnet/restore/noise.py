@@ -25,7 +25,7 @@ from coordnet.sampling.samples import units_of
 CLIPPED = 1e-3  # an end of the range clipped the values if a larger share of them lies exactly there
 FEW = 10  # this many samples at an end are no evidence of clipping
 NODES = 4097  # number of entries of the tables of moments
-FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
+NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
 # Fraction of the highest frequency, by the number of axes; modes above it on every axis are taken for noise. Above
 # three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
@@ -202,12 +202,12 @@ class ClippedNoise:
     @cached_property
     def table(self) -> np.ndarray:
         """The values μ, and m, v and (dμ/dm)² there, (4, nodes)."""
-        below, above = FAR * self._deviation(np.array([self.low, self.high]))
+        below, above = NEGLECTED_FROM * self._deviation(np.array([self.low, self.high]))
         first, last = self.low - below * (not self.clips[0]), self.high + above * (not self.clips[1])
         value = np.linspace(first, last, NODES)
         sigma = self._deviation(value)
-        a = (self.low - value) / sigma if self.clips[0] else np.full(NODES, -2 * FAR)
-        b = (self.high - value) / sigma if self.clips[1] else np.full(NODES, 2 * FAR)
+        a = (self.low - value) / sigma if self.clips[0] else np.full(NODES, -2 * NEGLECTED_FROM)
+        b = (self.high - value) / sigma if self.clips[1] else np.full(NODES, 2 * NEGLECTED_FROM)
         inside = ndtr(b) - ndtr(a)
         density_a, density_b = (np.exp(-x * x / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         # These are the moments of clip(n, a, b) for a standard normal n.

@@ -14,7 +14,7 @@ from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
 from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
-from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
+from coordnet.restore.noise_factors import FEWEST_WINDOWS, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
 from coordnet.restore.wiener import window_shape
@@ -111,7 +111,7 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     steps = shown_steps(signal) if signal.ndim == 3 else None
     units = float(units_of(signal.unsqueeze(0))[0])
     windows = Windows.of(signal / units)
-    if len(windows.modes) < 2 * FEWEST or _is_clean(windows):
+    if len(windows.modes) < 2 * FEWEST_WINDOWS or _is_clean(windows):
         expected = f"white: too little of the signal shows {kind} noise"
         raise _checks.wrong("noise", expected, kind)
     found = found_in(windows)
@@ -125,7 +125,7 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
 def _found(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
     """Return the noise that the windows of a signal support, None for white noise."""
     windows = Windows.of(values)
-    if len(windows.modes) < 2 * FEWEST or _is_clean(windows):
+    if len(windows.modes) < 2 * FEWEST_WINDOWS or _is_clean(windows):
         return None
     found = found_in(windows)
     found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)
@@ -188,7 +188,7 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
     height, width = (n // 2 * 2 for n in mosaic.shape[:2])
     tiles = (mosaic[:height, :width, 0] / units).unflatten(1, (-1, 2)).unflatten(0, (-1, 2))
     windows = Windows.of(tiles.movedim(1, 2).flatten(2))
-    if len(windows.modes) < 2 * FEWEST:
+    if len(windows.modes) < 2 * FEWEST_WINDOWS:
         raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
     found = found_in(windows)
     found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)

@@ -17,14 +17,14 @@ from torch import Tensor
 from coordnet.restore.noise_windows import Windows
 
 POWERS = (2.0, 4.0)  # the signal's energy in a window falls as these powers of the frequency
-ROUNDS = 5  # rounds in which windows are chosen by the spectrum, and the spectrum is found in these windows
+SPECTRUM_ROUNDS = 5  # rounds in which windows are chosen by the spectrum, and the spectrum is found in these windows
 UPDATES = 10  # multiplicative updates of the windows' own energies in a row
 SHARES = (0.15, 0.05)  # share of the windows that is taken for flat: where the signal varies little, and most
-FEWEST = 24  # windows from which a spectrum is found
+FEWEST_WINDOWS = 24  # windows from which a spectrum is found
 LOWEST = 0.1  # quantile of the energies from which the spectrum starts
 LEAST_ENERGY = 1e-9  # energy of a mode relative to the channel's mean; JPEG leaves 0, of which no factor is positive
 TINY = 1e-2  # power relative to the mean, below which frequencies count little for the choice of windows
-WIDTH = 0.6  # deviation in modes of the spectrum's smoothing where the signal hides the noise
+SMOOTHING_WIDTH = 0.6  # deviation in modes of the spectrum's smoothing where the signal hides the noise
 RISE = 1.3  # ratio of the variances where the signal is bright and dark above which noise depends on the signal
 EXPLAINED = 0.6  # share of the differences of the variances that a line may leave
 BINS = 8  # parts of the range of brightness
@@ -159,7 +159,7 @@ def found_in(windows: Windows) -> Found:
     start = torch.quantile(energy, LOWEST, dim=0) / -torch.log(torch.tensor(1 - LOWEST))
     spectra = _smoothed(start / flat, torch.ones_like(start), windows.shape) * flat
     trust, line, chosen = torch.ones_like(start), Line(), []
-    for number in range(ROUNDS):
+    for number in range(SPECTRUM_ROUNDS):
         factors = []
         for c, spectrum in enumerate(spectra):
             extents = 1e-2 * energy[:, c].mean(1, keepdim=True).expand(-1, len(POWERS))
@@ -182,7 +182,7 @@ def _parts(brightness: Float[Tensor, " windows"]) -> list[Int[Tensor, " rows"]]:
 
 def _flattest(factors: Factors, parts: list[Tensor], share: float) -> Int[Tensor, " rows"]:
     """Return the windows of each part with the least share of the signal that fit as the part's others do."""
-    fewest, (signal, fit) = -(-FEWEST // len(parts)), factors.scores()
+    fewest, (signal, fit) = -(-FEWEST_WINDOWS // len(parts)), factors.scores()
     chosen = []
     for rows in parts:
         scores = signal[rows] + MISFIT * (fit[rows] / fit[rows].median() - 1).abs()
@@ -213,7 +213,7 @@ def _smoothed(spectra: Tensor, trust: Tensor, shape: tuple[int, ...]) -> Tensor:
         full = torch.cat([torch.zeros_like(x[:, :1]), x], 1).reshape(-1, *shape)
         for axis, n in enumerate(shape, start=1):
             i = torch.arange(n)
-            kernel = torch.exp(-torch.minimum(i, n - i).double().square() / (2 * WIDTH**2))
+            kernel = torch.exp(-torch.minimum(i, n - i).double().square() / (2 * SMOOTHING_WIDTH**2))
             gain = torch.fft.fft(kernel / kernel.sum()).real.reshape(-1, *(1,) * (len(shape) - axis))
             full = torch.fft.ifft(torch.fft.fft(full, dim=axis) * gain, dim=axis).real
         return full.flatten(1)[:, 1:]

@@ -10,7 +10,7 @@ from scipy.special import ive
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.restore.noise import FAR, NODES, SCATTER, ClippedNoise, level_before, seen_level
+from coordnet.restore.noise import NEGLECTED_FROM, NODES, SCATTER, ClippedNoise, level_before, seen_level
 from coordnet.restore.wiener import window_means
 from coordnet.sampling.samples import units_of
 
@@ -42,7 +42,7 @@ class RicianNoise(ClippedNoise):
     def table(self) -> np.ndarray:
         """The values μ, and m, v and (dμ/dm)² there, (4, nodes)."""
         sigma = max(self.sigma, 1e-6 * self.high)
-        value = np.linspace(0, self.high + FAR * sigma, NODES)
+        value = np.linspace(0, self.high + NEGLECTED_FROM * sigma, NODES)
         t = (value / sigma) ** 2 / 2
         mean = sigma * math.sqrt(math.pi / 2) * ((1 + t) * ive(0, t / 2) + t * ive(1, t / 2))
         slope = np.maximum(np.gradient(mean, value), LEAST_SLOPE)

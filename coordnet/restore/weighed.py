@@ -15,7 +15,7 @@ from coordnet.priors.denoiser.scale import Scale
 from coordnet.priors.denoiser.weighing import squared_gains, sure_share
 from coordnet.restore.noise import ClippedNoise
 
-WEIGHED = 2**15  # points of the middle of a signal on which noise is added
+WEIGHED_POINTS = 2**15  # points of the middle of a signal on which noise is added
 ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.6 to 1.
@@ -61,7 +61,7 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     latter and the estimates from the former (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). It is 0
     where the mean is not surely better. The standard deviation must be right: it is to be the estimated one.
     """
-    part = noisy[middle(tuple(noisy.shape[:-1]), WEIGHED)]
+    part = noisy[middle(tuple(noisy.shape[:-1]), WEIGHED_POINTS)]
     noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
     noisier, target, more = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
     first = without(noisier, more)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-SHARE = 0.2  # share of the samples that is hidden under the gaps of other frames, about
+MOVED_SHARE = 0.2  # share of the samples that is hidden under the gaps of other frames, about
 LEAST_SHARE = 0.05  # share of a frame's samples, or of the largest gaps, that the gaps of another frame hide at least
 FEWEST_FRAMES = 4  # frames with samples from which on gaps are laid over others
 CLUSTERED = 0.2  # part of the way from independence to certainty at which surrounded points make areas
@@ -40,15 +40,15 @@ def are_areas(known: Known) -> bool:
 def hide_under_gaps(known: Known, generator: torch.Generator) -> Known | None:
     """Hide the samples of some frames that are under the gaps of others; None if fewer than four frames have samples.
 
-    Frames are taken in random order, each with the gaps of a frame drawn at random, until ``SHARE`` of the samples is
-    hidden.
+    Frames are taken in random order, each with the gaps of a frame drawn at random, until ``MOVED_SHARE`` of the
+    samples is hidden.
     """
     gaps = moving_gaps(known)
     inside = tuple(d for d in range(known.ndim) if d != 1)
     donors = gaps.any(inside).nonzero().flatten().tolist() if known.ndim > 2 else []
     if not donors or int(known.any(inside).sum()) < FEWEST_FRAMES:
         return None
-    hidden, limit, largest = torch.zeros_like(known), SHARE * int(known.sum()), int(gaps.sum(inside).max())
+    hidden, limit, largest = torch.zeros_like(known), MOVED_SHARE * int(known.sum()), int(gaps.sum(inside).max())
     for frame in torch.randperm(known.shape[1], generator=generator).tolist():
         donor = donors[int(torch.randint(len(donors), (1,), generator=generator))]
         under = gaps[:, donor] & known[:, frame]

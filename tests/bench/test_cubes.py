@@ -6,7 +6,7 @@ import pytest
 from coordnet.bench import cube_fields
 from coordnet.bench import cubes_study as cubes
 from coordnet.bench.cube_fields import Given, clouds, clouds_of_other_days, frames, points, random, rmse
-from coordnet.bench.cube_peers import PEERS, dineof
+from coordnet.bench.cube_peers import CUBE_PEERS, dineof
 from coordnet.bench.cubes_study import Cubes, errors, ratios
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report
@@ -48,7 +48,7 @@ def test_linear_peers_are_exact_on_planes(name):
     hidden = np.zeros(truth.shape, bool)
     hidden[2:4, 4:8, 5:10] = True
     case = Given.of(truth, times, hidden)
-    assert rmse(PEERS[name](case), case) < 1e-12
+    assert rmse(CUBE_PEERS[name](case), case) < 1e-12
 
 
 def test_the_mean_is_that_in_time_where_a_frame_is_missing():
@@ -56,7 +56,7 @@ def test_the_mean_is_that_in_time_where_a_frame_is_missing():
     hidden = np.zeros(truth.shape, bool)
     hidden[3] = True
     case = Given.of(truth, times, hidden)
-    assert rmse(PEERS["mean of these"](case), case) < 1e-12 < rmse(PEERS["linear in space"](case), case)
+    assert rmse(CUBE_PEERS["mean of these"](case), case) < 1e-12 < rmse(CUBE_PEERS["linear in space"](case), case)
 
 
 def test_dineof_completes_a_matrix_of_low_rank():
@@ -80,8 +80,8 @@ def test_a_run_records_every_method_and_the_report_has_the_ratio(tmp_path, monke
     text, failed = report("cubes", Options(only=("air",), quick=True), tmp_path, progress=False)
     assert not failed and "1 cases: the default's errors are" in text and "**" in text
     found = errors(list(read(tmp_path).values()))
-    assert list(found.columns) == ["cn.fill", *PEERS]
-    expected = found["cn.fill"] / found[list(PEERS)].min(axis=1)
+    assert list(found.columns) == ["cn.fill", *CUBE_PEERS]
+    expected = found["cn.fill"] / found[list(CUBE_PEERS)].min(axis=1)
     assert ratios(found).tolist() == pytest.approx(expected.tolist())
     assert (tmp_path / "cubes.png").stat().st_size > 1000
 

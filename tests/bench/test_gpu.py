@@ -25,7 +25,7 @@ def few(monkeypatch):
         return Result({}, {"run": 1.0}, {"said": "well"})
 
     for module, name, value in (
-        (speed, "QUICK", (12,)),
+        (speed, "QUICK_SIZES", (12,)),
         (timings, "CLIP_SIDES", (4,)),
         (timings, "BATCH_SIDE", 8),
         (timings, "Adaptive", lambda: quick),

@@ -16,7 +16,7 @@ from PIL import Image
 
 from coordnet.cli import specs
 from coordnet.cli.common import Output
-from coordnet.cli.folders import HIDDEN, results
+from coordnet.cli.folders import UNFINISHED, results
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
@@ -225,7 +225,7 @@ def test_ended_by_a_signal_it_leaves_nothing(run, photo, tmp_path, sent, status)
     """Ended while it trains, as a process that listens to SIGINT; the status is what main returns or exits with."""
 
     def end():
-        while not ((tmp_path / "out").exists() and list(tmp_path.glob(HIDDEN + "*"))):
+        while not ((tmp_path / "out").exists() and list(tmp_path.glob(UNFINISHED + "*"))):
             time.sleep(0.01)
         os.kill(os.getpid(), sent)
 

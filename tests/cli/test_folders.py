@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coordnet.cli.common import Output
-from coordnet.cli.folders import HIDDEN, RESULTS, results, staging_folder
+from coordnet.cli.folders import RESULTS, UNFINISHED, results, staging_folder
 from coordnet.media import write_media
 from tests.helpers import synthetic_photograph
 
@@ -29,10 +29,10 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, exists, again):
         (tmp_path / "out").mkdir()
         again = "out"
     killed(tmp_path / "out")
-    assert [path.name[: len(HIDDEN)] for path in tmp_path.rglob(HIDDEN + "*")] == [HIDDEN]
+    assert [path.name[: len(UNFINISHED)] for path in tmp_path.rglob(UNFINISHED + "*")] == [UNFINISHED]
     with results(Output(out=tmp_path / again), "reconstruct", "a") as (staging, _):
-        assert [path for path in tmp_path.rglob(HIDDEN + "*")] == [staging]
-    assert not list(tmp_path.rglob(HIDDEN + "*"))
+        assert [path for path in tmp_path.rglob(UNFINISHED + "*")] == [staging]
+    assert not list(tmp_path.rglob(UNFINISHED + "*"))
 
 
 def test_what_a_living_run_writes_stays(tmp_path):
@@ -82,7 +82,7 @@ def test_an_input_is_never_replaced(run, tmp_path, name):
     assert f"--out w: expected another folder than the input's own, found {name}" in err
     assert [path.name for path in folder.iterdir()] == [name]
     assert (folder / name).read_bytes() == before
-    assert not list(tmp_path.glob(HIDDEN + "*"))
+    assert not list(tmp_path.glob(UNFINISHED + "*"))
 
 
 def test_every_result_has_a_name_that_inputs_are_guarded_by(run, tmp_path):

@@ -15,7 +15,7 @@ from coordnet.sampling.axes import ByAxes
 # weight of about a hundred nodes.
 NEIGHBORHOOD = ByAxes({1: 32.0, 2: 3.0, 3: 1.4, 4: 0.9})
 GRADIENT = 1.5  # standard deviation, in spacings, of the Gaussian whose derivatives are the gradient
-FLOOR = 0.1  # share of the mean error or gradient that is added before the logarithm
+ADDED_SHARE = 0.1  # share of the mean error or gradient that is added before the logarithm
 OWN = 0.3  # share of that floor that is added to the error to be predicted
 PRIOR_WEIGHT = 0.1  # weight of the overall mean error in the mean around a node, in samples
 NEAREST = 0.5  # lower bound of distances to samples, in spacings
@@ -48,7 +48,7 @@ class LocalScale:
         """Learn the scale from errors at hidden samples and the render of all samples."""
         errors = folded.single
         size = np.nanmean(np.abs(errors.error), axis=1)
-        floor = FLOOR * size.mean() or np.finfo(float).tiny
+        floor = ADDED_SHARE * size.mean() or np.finfo(float).tiny
         grid = render.shape[:-1]
         everywhere, without_own = _around(errors.node, size, grid, size.mean())
         of_own_fit = np.empty_like(size)
@@ -77,7 +77,7 @@ class LocalScale:
 
 
 def _log(feature: Float[np.ndarray, " n"], mean: float) -> Float[np.ndarray, " n"]:
-    return np.log(feature + (FLOOR * mean or np.finfo(float).tiny))
+    return np.log(feature + (ADDED_SHARE * mean or np.finfo(float).tiny))
 
 
 def gradient(signal: Float[np.ndarray, "*grid channels"]) -> Float[np.ndarray, "*grid"]:

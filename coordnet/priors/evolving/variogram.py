@@ -22,8 +22,8 @@ FAR_WEIGHT = 0.3  # weight of residuals at more than half of the largest distanc
 # Ratios of the frequencies along the last axis to those along the first at which bands are tried.
 ELLIPSES = (1.0, 0.71, 1.41, 0.5, 2.0, 0.25, 4.0)
 BETTER = 0.002  # fall of the relative residual for which another ellipse than the circle is taken
-EXPONENTIAL = tuple(1 / -math.log(q) for q in (0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.96, 0.98, 0.99))  # in frames
-SMOOTH = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # scales of the smooth kernels in time, in frames
+EXPONENTIAL_SCALES = tuple(1 / -math.log(q) for q in (0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.96, 0.98, 0.99))  # in frames
+SMOOTH_SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # scales of the smooth kernels in time, in frames
 NOISE_SCALE = 0.6  # largest scale, in nodes, of what is independent from frame to frame and counts as noise
 RIDGE = 1e-6, 1e-3  # least variance of a mode in units of its band's, and of the noise's
 
@@ -56,8 +56,8 @@ class Time(NamedTuple):
 TIMES = (
     Time("white"),
     Time("constant"),
-    *(Time("exponential", scale) for scale in EXPONENTIAL),
-    *(Time("smooth", scale) for scale in SMOOTH),
+    *(Time("exponential", scale) for scale in EXPONENTIAL_SCALES),
+    *(Time("smooth", scale) for scale in SMOOTH_SCALES),
 )
 
 

@@ -20,7 +20,7 @@ from coordnet.sampling.axes import ByAxes
 # Those of clips and volumes were chosen on crops of ten cubes of video, MRI, climate and synthetic fields: lengths of 2
 # to 5, displacements of up to 2 to 8 and distances of 2 to 4 differ by 0.1 dB.
 SIDES = ByAxes({2: ((5, 5), (6, 6)), 3: ((3, 4, 4), (3, 4, 4))})  # lengths of patches, in one filter after the other
-REACH = ByAxes({2: (12, 12), 3: (2, 6, 6)})  # largest displacement of a similar patch along each axis
+MOST_DISPLACED = ByAxes({2: (12, 12), 3: (2, 6, 6)})  # largest displacement of a similar patch along each axis
 STEP = ByAxes(
     {2: (4, 4), 3: (2, 3, 3)}
 )  # distance of the patches whose groups are filtered: 3 in pictures is no better
@@ -51,7 +51,7 @@ def filter_groups(
         noise that is not white is whitened, filtered, and colored again.
     """
     lattice, axes = tuple(guide.shape[1:]), guide.ndim - 1
-    reach, height = REACH[axes], lattice[-2]
+    reach, height = MOST_DISPLACED[axes], lattice[-2]
     total, weight = torch.zeros_like(guide), torch.zeros_like(guide[:1])
     *before, rows, columns = (
         references(n, p, s, noisy.device) for n, p, s in zip(lattice, patch, STEP[axes], strict=True)

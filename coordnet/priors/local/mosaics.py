@@ -30,7 +30,7 @@ STRENGTH = 0.75  # strength of the starting shapes relative to the prior's: all 
 # The weight of the estimate from groups of similar patches, and the share of a group's variance that a patch has alone.
 # On the middle 256² of scikit-image's astronaut, chelsea, coffee and rocket the best weights are from 1.0 to 2.1. This
 # is half of the least: other photographs have finer texture, which groups blur.
-GROUPS_WEIGHT, SHARE = 0.5, 0.02
+GROUPS_WEIGHT, OWN_SHARE = 0.5, 0.02
 FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0)  # factors on the energy of color differences at high frequency, as they are tried
 # The relative fall of the squared error of samples left out, 0.2 dB, for which a factor is doubled. It is less on
 # Kodak's photographs, where more energy loses, and more on pictures of saturated fine colors.
@@ -75,7 +75,7 @@ class LocalMosaicPlan(Plan):
             estimate, mixture = self._estimate(signal, variance, factor)
         f = estimate.f if noise else signal.kept(estimate.f)
         sought = torch.ones_like(signal.known) if noise else ~signal.known
-        f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, variance, SHARE) - f)
+        f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, variance, OWN_SHARE) - f)
         f = f if noise else signal.kept(f)
         method = "posterior means of patches, local prior, colors jointly, then groups of similar patches"
         found: dict[str, Any] = {"classes": mixture.weights.numel(), "colors": factor if factor > 1 else None}

@@ -178,7 +178,8 @@ class _Filling:
         inside = pilot[..., rows_in, columns_in]
         groups = similar(inside, (*before, rows - rows_in.start, columns - columns_in.start), patch, self.reach)
         height, width = inside.shape[-2:]
-        row = groups // width % height + rows_in.start + groups // (height * width) * lattice[-2]  # of all frames
+        frame, row = groups // (height * width), groups // width % height + rows_in.start
+        row = frame * lattice[-2] + row  # rows are counted over all frames
         groups = row * lattice[-1] + groups % width + columns_in.start
         together = at_once(GROUP * len(pilot) * math.prod(patch) * pilot.element_size(), pilot.device, BYTES_AT_ONCE)
         for at in needed.split(together):

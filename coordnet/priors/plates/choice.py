@@ -44,7 +44,7 @@ CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that deci
 # large holes or hardly any samples, the trial would take longer than the fit.
 LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
 CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points between nodes: half a second in all
-FEWEST = 100  # samples in that part, or it is enlarged
+FEWEST_DECIDING = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 FEWEST_SINGLE = 5  # samples from which on each is hidden alone
@@ -69,7 +69,7 @@ NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to 
 # Hidden error below which points are of a smooth function, relative to their variance.
 # A few hidden points hardly tell the highest two orders from each other there, and the higher one extrapolates better:
 # it is the better one of 48 clouds of eleven functions wherever the two differ, by up to three times.
-SMOOTH = 1e-8
+SMOOTH_ERROR = 1e-8
 ABOUT_AS_GOOD = 10.0  # hidden error up to which the highest order is taken for these, relative to the least
 
 
@@ -208,11 +208,12 @@ class FieldErrors:
 def deciding_part(field: Field, size: int) -> Field:
     """Return the middle of a lattice of more than ``size`` nodes, or all of it.
 
-    It is enlarged up to ``LARGEST_PART`` nodes until it has ``FEWEST`` samples; it has none in the middle of a hole.
+    It is enlarged up to ``LARGEST_PART`` nodes until it has ``FEWEST_DECIDING`` samples, as it has none in the middle
+    of a hole.
     """
     while size < math.prod(field.lattice):
         part = field.part(middle(field.lattice, size))
-        if len(part.values) >= FEWEST or 4 * size > LARGEST_PART[field.dims]:
+        if len(part.values) >= FEWEST_DECIDING or 4 * size > LARGEST_PART[field.dims]:
             return part
         size *= 4
     return field
@@ -226,7 +227,7 @@ def deciding_parts(field: Field) -> list[Field]:
         h = 1 / float(np.linalg.norm(field.positions[0]))
         centers = (h * field.positions[(field.positions @ v).argmax()] for v in spread(MOST_PARTS[field.dims]))
         return [flat_part(field, center, min(side / 2 * h, MAP_RADIUS))[0] for center in centers]
-    if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
+    if math.prod(field.lattice) <= size or len(field.values) < FEWEST_DECIDING:
         return [field]
     along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
     most = MOST_PARTS[field.dims]
@@ -262,7 +263,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     orders: Sequence[int | float] = whole if prior.order is None else [prior.order]
     order = climb(orders, lambda p: errors.of_plate(p, cutoff))
     variance = errors.field.values[:, : errors.field.count].var()
-    if field.laid and errors.of_plate(order, cutoff) < SMOOTH * field.values[:, : field.count].var():
+    if field.laid and errors.of_plate(order, cutoff) < SMOOTH_ERROR * field.values[:, : field.count].var():
         order = max(p for p in orders if errors.of_plate(p, cutoff) <= ABOUT_AS_GOOD * errors.of_plate(order, cutoff))
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * variance:
         if field.laid and prior.order is None:
@@ -301,7 +302,7 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
     coarse as these allow, so that more points count; parts of a sphere are maps, which keep their nodes.
     """
     fields = [errors.field, *(other.field for other in errors.others)]
-    if errors.cells is not None or sum(len(field.values) for field in fields) < FEWEST:
+    if errors.cells is not None or sum(len(field.values) for field in fields) < FEWEST_DECIDING:
         return (LOWEST, math.inf, 0.0), math.inf
     error = GeneralizedErrors(fields).of_plate
     order, cutoff, _ = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)

@@ -22,7 +22,7 @@ from coordnet.sampling.sphere import EqualAreaMap, over_poles, spread, vectors
 
 PART_NODES = 48  # nodes between the centers of neighboring parts at most
 WIDEST = math.radians(60)  # distance of these centers at most
-REACH = 0.8  # distance from a center at which its part has faded, relative to that of neighboring centers
+FADED_AT = 0.8  # distance from a center at which its part has faded, relative to that of neighboring centers
 MAP_RADIUS = math.radians(90)  # distance from a center at which a map ends: it is distorted by 1.4 there
 OUTERMOST = 1.7  # radius on a map within which its corners have points, where distances are distorted by 1.9
 COARSE_CELLS = 300  # cells on the whole sphere in which means of values are taken for the coarse spline
@@ -47,8 +47,8 @@ def sphere_plate(field: Field, order: int | float, strength: float, corner: floa
     tie, energy = least_tie(LENGTH * step, order), None
     for center in centers:
         angle = np.arccos(np.clip(nodes @ center, -1, 1))
-        near = angle < REACH * apart
-        part, rows = flat_part(field, center, min(REACH * apart + OVERLAP[2] * h, MAP_RADIUS))
+        near = angle < FADED_AT * apart
+        part, rows = flat_part(field, center, min(FADED_AT * apart + OVERLAP[2] * h, MAP_RADIUS))
         onto = EqualAreaMap(center)
         at = onto.onto_plane(nodes[near]) / h + (part.lattice[0] - 1) / 2
         if energy is None:
@@ -61,10 +61,11 @@ def sphere_plate(field: Field, order: int | float, strength: float, corner: floa
                 weighted @ part.operator + energy, weighted @ part.values + strength * tie * start, 2, exactly=True
             )
             start, worst = found.x, max(worst, found.residual)
-            share = fading(1 - np.arccos(np.clip(h * field.positions[rows] @ center, -1, 1)) / (REACH * apart))[:, None]
+            away = np.arccos(np.clip(h * field.positions[rows] @ center, -1, 1))
+            share = fading(1 - away / (FADED_AT * apart))[:, None]
             left[rows] += share * (part.values - part.operator @ start)
             shares[rows] += share
-        fade = fading(1 - angle[near] / (REACH * apart))
+        fade = fading(1 - angle[near] / (FADED_AT * apart))
         total[near] += fade[:, None] * (interpolation(_axes(part.lattice), at) @ start)
         weight[near] += fade
     f = over_poles(total / weight[..., None])

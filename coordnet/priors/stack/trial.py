@@ -20,7 +20,7 @@ from coordnet.priors.stack.stacked_weights import Errors
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
-SHARE = 0.15  # share of the samples that is hidden where the first candidate hides none itself
+HIDDEN_SHARE = 0.15  # share of the samples that is hidden where the first candidate hides none itself
 HIDING_SEED = 2**20  # seed of the samples that are hidden then
 FEW_WINDOWS, MANY_WINDOWS = 3, 9  # windows in which all candidates are compared at first, and those that may be best
 RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
@@ -247,7 +247,7 @@ class Trial:
 
 def _draw(samples: Samples, others: Sequence[Any] = ()) -> Hidden | None:
     kind = HeldOut if samples.geometry.closed_form_blend is None else HiddenPoints
-    return kind.draw(samples, FOLD if others else SHARE, HIDING_SEED + len(others), others)
+    return kind.draw(samples, FOLD if others else HIDDEN_SHARE, HIDING_SEED + len(others), others)
 
 
 def _joined(clusters: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, " hidden"]:

@@ -71,7 +71,7 @@ def test_means_over_cells_give_the_conditional_mean(spectrum, noise, generator):
 
 
 def test_measurements_with_weights_give_the_conditional_mean(spectrum, monkeypatch, generator):
-    monkeypatch.setattr(data_terms, "TOLERANCE", 1e-5)
+    monkeypatch.setattr(data_terms, "NEAREST_TOLERANCE", 1e-5)
     blur = cn.operators.Blur(torch.tensor([[0.1, 0.2, 0.1], [0.2, 0.4, 0.0], [0.0, 0.1, 0.1]]).double(), (SIDE, SIDE))
     seen = torch.rand(1, 1, SIDE, SIDE, generator=generator) < 0.8
     values = torch.randn(1, SIDE, SIDE, generator=generator, dtype=torch.float64)
