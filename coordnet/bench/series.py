@@ -162,9 +162,9 @@ class Series(ClassificationStudy):
             f"Windows of {TIMES.count} steps of two sensors, {COUNTS[0]} for training, {COUNTS[1]} for validation, "
             f"{COUNTS[2]} for testing, half of each anomalous; one Transformer layer of width {TIMES.count}, "
             f"{SERIES_EPOCHS} epochs in batches of {BATCH}; {frame['seconds.processor'].sum():.0f} s of processor "
-            f"time in all. The norm is the better of {' and '.join(map(str, CANDIDATES['norm']))} by validation accuracy "
-            f"on seed {CHOICE_SEED}, which is not reported. Scores are of the anomalous class in %, mean ± standard deviation "
-            "over the seeds."
+            f"time in all. The norm is the better of {' and '.join(map(str, CANDIDATES['norm']))} by validation "
+            f"accuracy on seed {CHOICE_SEED}, which is not reported. Scores are of the anomalous class in %, mean ± "
+            "standard deviation over the seeds."
         )
         return {".md": f"{preface}\n\n{markdown(_over_sets(tested))}\n\n{markdown(_by_set(tested))}\n"}
 

@@ -1,4 +1,4 @@
-"""Matérn's covariance, and the restricted likelihood of samples of such a process with white noise."""
+"""Matérn's covariance, and the restricted likelihood of noisy samples of a Gaussian process."""
 
 import math
 from typing import Any
@@ -6,16 +6,22 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-SMOOTHNESSES = (0.5, 1.5, 2.5, 3.5, math.inf)  # those with a closed form; the last one is the Gaussian covariance
-JITTER = 1e-10  # variance, relative to the process's, that is added so that smooth processes have a definite covariance
+SMOOTHNESSES = (0.5, 1.5, 2.5, 3.5, math.inf)  # ν of covariances with a closed form; inf is the Gaussian covariance
+JITTER = 1e-10  # variance, relative to the process's, that is added so that covariance matrices are positive definite
 
 Decomposed = tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]]  # eigenvalues and eigenvectors
 
 
 def covariance(smoothness: float, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """Return the covariance at distances r in units of the scale, 1 at 0; the Gaussian one is exp(-r²/2).
+    """Return Matérn's covariance of smoothness ν = p + 1/2 at distances r, in units of the length scale.
 
-    Rasmussen and Williams, "Gaussian Processes for Machine Learning" (2006), equation 4.16, without its factor on r.
+    It is e^(-r) Σ_i p! (p + i)! / ((2p)! i! (p - i)!) (2r)^(p - i), 1 at r = 0. For infinite smoothness it is the
+    Gaussian exp(-r²/2).
+
+    Notes
+    -----
+    Rasmussen and Williams, "Gaussian Processes for Machine Learning" (2006), equation 4.16, whose distances are r
+    divided by √(2ν).
     """
     if smoothness == math.inf:
         return np.exp(-np.square(r) / 2)
@@ -27,7 +33,7 @@ def covariance(smoothness: float, r: Float[np.ndarray, "*shape"]) -> Float[np.nd
 
 
 def decomposed(k: Float[np.ndarray, "n n"]) -> Decomposed:
-    """Return the eigenvalues, none of them negative, and the eigenvectors of a covariance."""
+    """Return the eigenvalues and eigenvectors of a covariance matrix; eigenvalues that rounding made negative are 0."""
     sizes, axes = np.linalg.eigh(k)
     return np.maximum(sizes, 0), axes
 
@@ -35,10 +41,21 @@ def decomposed(k: Float[np.ndarray, "n n"]) -> Decomposed:
 def restricted_likelihoods(
     k: Decomposed, y: Float[np.ndarray, "n columns"], ones: Float[np.ndarray, " n"], nuggets: Float[np.ndarray, " m"]
 ) -> tuple[Float[np.ndarray, "columns m"], Float[np.ndarray, "columns m"]]:
-    """Return the restricted log-likelihoods of columns, up to a constant, and the variances of their processes.
+    """Return the restricted log-likelihood of each column of samples, up to a constant, and its process's variance.
 
-    There is one for each nugget, the variance of white noise relative to that of the process, whose own variance is
-    that of the greatest likelihood. The mean, a multiple of ``ones``, is integrated out.
+    Both are given for each nugget, which is the variance of the white noise relative to that of the process. The
+    variance of the process is the one of greatest likelihood, and its mean, a multiple of ``ones``, is integrated out.
+
+    Parameters
+    ----------
+    k : Decomposed
+        The covariance of the samples, decomposed by ``decomposed``, for a process of variance 1.
+    y : (n, columns)
+        The samples, one signal in each column.
+    ones : (n,)
+        The samples of the constant signal 1: ones, or the square roots of the weights of weighted samples.
+    nuggets : (m,)
+        The nuggets.
 
     Notes
     -----

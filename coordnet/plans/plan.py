@@ -119,12 +119,12 @@ class Plan(ABC):
     the plan and its fits keep the encoding itself.
     """
 
-    holds_out: bool = False  # whether a fit hides samples itself, and says what it makes of them
+    holds_out: bool = False  # whether a fit hides samples itself, and returns their estimates
     stands_apart: bool = False  # whether such a fit improves on none that was made before
-    understates: bool = False  # whether what it says of them is a little worse than its result
-    by_likelihood: bool = False  # whether the likelihood of all samples chooses its numbers
+    understates: bool = False  # whether these estimates have a little larger errors than the fit's result
+    by_likelihood: bool = False  # whether the numbers of the prior maximize the likelihood of all samples
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
-    has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear
+    has_gradient: bool = False  # whether gradients flow to the values
     has_drift: bool = False  # whether a fit finds the coefficients of a drift
     has_poles: bool = False  # whether a fit of points on a sphere goes on over its poles
 

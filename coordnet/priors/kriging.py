@@ -21,24 +21,25 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.sampling.samples import Geometry
 
-MOST_DECIDING = 200  # samples, next to each other in the middle, that decide on the numbers
+MOST_DECIDING = 200  # samples in the middle whose likelihood is maximized, at most; time grows with their cube
 RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
 NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
 
 
 @dataclass(frozen=True)
 class Kriging(Prior):
-    """A Gaussian process of unknown constant mean with Matérn's covariance, and white noise.
+    """A Gaussian process with an unknown constant mean and Matérn's covariance, observed with white noise.
 
-    Numbers that are not given maximize the restricted likelihood of samples in the middle: no sample is hidden for
-    them, so that it suits few samples. Beyond the samples the process returns to its mean.
+    Parameters that are not given maximize the restricted likelihood of the samples (of the middle ones, if there are
+    more than ``MOST_DECIDING``). No sample is hidden for them, so that kriging suits few samples. Far beyond the
+    samples the prediction returns to the mean.
 
     Attributes
     ----------
     smoothness : float, optional
         The smoothness ν: 0.5, 1.5, 2.5, 3.5, or ``math.inf`` for the Gaussian covariance.
     scale : float, optional
-        The scale of the covariance in nodes of the lattice, relative to which distances count.
+        The length scale of the covariance, in nodes of the lattice.
     nugget : float, optional
         The variance of the noise relative to that of the process; with 0 samples are interpolated.
 
@@ -74,36 +75,37 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return it for short rows with gaps, or that skip nodes.
+        """Return kriging for short rows that have gaps or skip nodes, and no prior for other samples.
 
-        Where nodes are skipped, samples are interpolated: their distances are all alike, so that a smooth process with
-        noise is hardly told from a rough one.
+        Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
+        noise can hardly be told from a rough one without.
         """
         suits = setting.is_short_row and setting.fourier and not setting.robust
         return (cls(nugget=0.0 if setting.geometry.is_strided else None),) if suits else ()
 
     @property
     def keeps_samples(self) -> bool:
-        """Whether samples are interpolated."""
+        """Whether samples are interpolated, since their nugget is 0."""
         return self.nugget == 0
 
     @property
     def searches(self) -> bool:
-        """Whether a number is to be found."""
+        """Whether a parameter is not given, so that a fit chooses it."""
         return None in (self.smoothness, self.scale, self.nugget)
 
     def settled(self, report: FitReport) -> "Kriging":
-        """Return the prior with the numbers of a fit."""
+        """Return the prior with the parameters that a fit chose."""
         if not isinstance(report, KrigingReport):
             return self
         return Kriging(report.smoothness or math.inf, report.scale, report.nugget)
 
 
 class KrigingPlan(Plan):
-    """Solve for the best linear unbiased prediction of all nodes, by dense systems of all samples.
+    """The best linear unbiased prediction of all nodes, by a dense linear system of all samples.
 
-    The encoding is that of the signal's grid. Gradients flow to the values, while the numbers are held fixed. A
-    ``ValueError`` is raised if the encoding is not Fourier's, or channels have masks of their own.
+    The encoding is replaced by that of the signal's grid. Gradients flow to the values; the parameters of the prior are
+    held fixed. A ``ValueError`` is raised if the encoding is not Fourier's, the samples are no values at points, or
+    channels have masks of their own.
     """
 
     has_gradient = by_likelihood = True
@@ -120,7 +122,7 @@ class KrigingPlan(Plan):
         self.prior = prior
 
     def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own numbers."""
+        """Return the coefficients for centered values; parameters are chosen for each signal."""
         return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
@@ -142,8 +144,8 @@ def predicted(
 ) -> Float[Tensor, "channels *grid"]:
     """Return the best linear unbiased prediction of all nodes, in float64 on the CPU.
 
-    With the covariance K of the samples and k of nodes and samples, the noise's N, and the constant's column 1, it is
-    [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0].
+    It is [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0], with the values y of the samples, the covariance K of the samples, the
+    covariance k of nodes and samples, the diagonal covariance N of the noise, and a column of ones.
     """
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known]
@@ -159,7 +161,7 @@ def predicted(
 
 
 def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> Kriging:
-    """Return a prior with the numbers that maximize the restricted likelihood, of those that are tried."""
+    """Return the prior with the parameters of greatest restricted likelihood, among those that are tried."""
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known].T.numpy()
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))

@@ -10,14 +10,15 @@ from jaxtyping import Float, Int
 from coordnet.plans.nugget import SHOWS
 from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, Errors, at_all_nodes, stacked_weights
 
-SURE, LIKELY = 2.0, 1.0  # standard errors by which a candidate is surely worse than the best one, or a sum better
-ENOUGH = 1000  # hidden entries of a lattice of few nodes from which on no others are hidden
-FEW = 200  # hidden entries by fewer of which no hope is given up
-HOPE = 3.0  # gain that is needed, relative to one by fewer hidden entries that gives hope
-NEAR = 0.25  # squared error by which a candidate is worse than the best one at most, relative to it, 1 dB
+# Standard errors by which a candidate is surely worse than the best one, and by which a sum is likely better.
+SURE, LIKELY = 2.0, 1.0
+ENOUGH = 1000  # hidden entries of a lattice of few nodes that suffice: no further set is hidden
+FEW = 200  # hidden entries below which further sets are hidden, whatever the gain is
+HOPE = 3.0  # the gain of a sum that is needed, relative to the least gain for which further sets are hidden
+NEAR = 0.25  # relative difference from the least squared error, 1 dB, up to which a candidate is a rival
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
-FEWEST_CLUSTERS = 2.0  # effective number of clusters of hidden entries, by fewer of which no gain is likely
-CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
+FEWEST_CLUSTERS = 2.0  # effective number of clusters of hidden entries below which no gain counts as likely
+CLEAR = 0.75  # relative fall of the squared hidden error, 6 dB, that suffices with any number of samples
 WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 
@@ -26,28 +27,35 @@ class Traits:
     """The traits of a candidate on which its weight depends."""
 
     has_hidden: bool = False  # whether its own fit hid these samples
-    stands_apart: bool = False  # see ``Plan``, as of the next two
-    understates: bool = False
-    by_likelihood: bool = False
-    keeps_samples: bool = False  # see ``Prior``
+    stands_apart: bool = False  # whether its fit improves on none that was made before
+    understates: bool = False  # whether its error is a little larger than that of its fit to all samples
+    by_likelihood: bool = False  # whether the likelihood of all samples chose its numbers
+    keeps_samples: bool = False  # whether its fit keeps known samples as they are, with their noise
 
 
 @dataclass(frozen=True)
 class HiddenErrors:
-    """The errors of candidates, by their numbers, all at the same hidden samples, and what they say.
+    """The errors of candidates at the same hidden samples, and the weights that follow from them.
 
     Attributes
     ----------
     traits : sequence of Traits
-        Those of every candidate, whether it has errors or not.
+        The traits of every candidate, whether it has errors or not.
     errors : dict
-        The errors of those that were compared, in the order in which they were.
+        The errors of the candidates that were compared, by their numbers, in the order of the comparison.
     clusters : (hidden,)
-        The numbers of clusters of hidden entries, whose errors are alike; errors in several channels repeat them.
-    nugget, density : float
-        The deviation of the noise, and the share of the nodes that is known.
-    is_strided, is_clustered, is_small : bool
-        Whether a lattice's own half was shown, gaps were hidden, and a lattice of few nodes was compared as a whole.
+        The number of the cluster of each hidden entry. Errors within a cluster are alike. If errors are of several
+        channels, they repeat these numbers.
+    nugget : float
+        The standard deviation of the noise.
+    density : float
+        The share of the nodes that is known.
+    is_strided : bool
+        Whether the samples are every k-th node of a lattice, and every k-th of them was shown.
+    is_clustered : bool
+        Whether gaps were hidden, and not single samples.
+    is_small : bool
+        Whether candidates were compared on a whole lattice of few nodes, and not in windows.
     """
 
     traits: Sequence[Traits]
@@ -62,10 +70,9 @@ class HiddenErrors:
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate.
 
-        That of a fit that hides samples itself, or of the first where gaps are hidden, is 1 unless the sum is likely
-        better, or surely where the fit understates itself in windows or gaps; and that of the best one elsewhere,
-        unless the sum is worth its time. Of candidates that are the same, as a local prior without weights is its
-        pilot, the first has the weight.
+        The weighted sum is taken if its squared error is below that of the reference by the gain that ``_least`` asks
+        for; otherwise the reference has the weight 1. If the errors of several candidates are the same, only the first
+        of them has a weight.
         """
         best, weights = self.reference, self._stacked()
         gain = self._gain(weights)
@@ -108,24 +115,26 @@ class HiddenErrors:
 
     @property
     def holders(self) -> list[int]:
-        """The fits to a mask that hid samples themselves, of which each improves on those before it."""
+        """The candidates whose fits to a mask hid samples themselves; each fit improves on those before it."""
         return [k for k in self._distinct if not self.is_strided and self.traits[k].has_hidden]
 
     @property
     def _by_likelihood(self) -> list[int]:
-        """The candidates whose numbers the likelihood of all samples chose, of which hidden ones tell less.
+        """The candidates whose numbers the likelihood of all samples chose; none if gaps are hidden.
 
-        A lattice's own half tells less, since its samples are twice as far apart. Of hidden gaps that is not known.
+        Hidden samples tell less than this likelihood, since the shown ones are fewer, and those of a strided lattice
+        are farther apart. Whether this holds for hidden gaps was not measured.
         """
         return [k for k in self.errors if not self.is_clustered and self.traits[k].by_likelihood]
 
     @property
     def reference(self) -> int:
-        """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
+        """The candidate that is taken unless a weighted sum is better.
 
-        Where no gaps are hidden, it is the one whose numbers the likelihood of all samples chose, if there is one. Gaps
-        are too few to say which one is best: it is the first then. Fits to frames in time improve on no other
-        candidate; the better of them and of that last one is taken.
+        It is the first of these that exists: the candidate whose numbers the likelihood of all samples chose, if no
+        gaps are hidden; the last fit that hid samples itself; the first candidate, if gaps are hidden, since they are
+        too few to say which one is best; and the candidate with the least error. Fits that stand apart, those to frames
+        in time, are taken instead of the second or the third if their errors are less.
         """
         if self._by_likelihood:
             return self._by_likelihood[0]
@@ -138,7 +147,7 @@ class HiddenErrors:
 
     @property
     def losses(self) -> Mapping[int, Errors]:
-        """The errors by which candidates are weighed: at known nodes, too, where noise is a good part of the errors."""
+        """The errors by which candidates are weighed: of all nodes, known ones too, if much of the errors is noise."""
         least = min(map(mean_square, self.errors.values()), default=0.0)
         variance = min(self.nugget**2, least)
         if not 0 < SHOWS * least <= variance:
@@ -147,7 +156,7 @@ class HiddenErrors:
         return at_all_nodes(self.errors, keeps, variance, self.density)
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
-        """Return by how much squared errors of the weighted sum are expected to be below those of the reference."""
+        """Return how far the squared errors of the weighted sum are expected to be below those of the reference."""
         losses, unseen = self.losses, self._unseen
         own = sum((np.square(weights[k] * e) for k, e in losses.items()), np.zeros(1))
         expected = np.square(_blended(losses, weights)) + unseen * own
@@ -156,8 +165,9 @@ class HiddenErrors:
     def _least(self, gain: Errors) -> float:
         """Return the mean gain for which a sum is taken.
 
-        It is worth its time, and more than chance explains where the reference is not the best one, but no more than is
-        clear with any number of samples.
+        The gain has to be worth the time of more fits. If the reference was not chosen by its error, it also has to be
+        more than chance explains; twice as much if the reference understates itself in windows or gaps. A gain that is
+        clear with any number of samples always suffices.
         """
         best = self.reference
         error = mean_square(self.losses[best])
@@ -173,19 +183,19 @@ class HiddenErrors:
 
     @property
     def is_open(self) -> bool:
-        """Whether more hidden samples may change the weights."""
+        """Whether a further set of hidden samples may change the weights."""
         return len(self.clusters) < ENOUGH and len(self.rivals()) > 1 and self.is_hopeful
 
     @property
     def is_hopeful(self) -> bool:
-        """Whether there are few errors, or a gain that more of them may prove."""
+        """Whether there are few errors, or a gain of the sum that more errors may prove."""
         if not self.errors:
             return False
         gain = self._gain(self._stacked())
         return len(gain) < FEW or float(gain.mean()) >= self._least(gain) / HOPE
 
     def rivals(self) -> list[int]:
-        """Return the best candidate and those that may help it: they are near, or not surely worse."""
+        """Return the candidate with the least error, and those whose error is near it or not surely larger."""
         squares = {k: np.square(e) for k, e in self.errors.items()}
         if not squares:
             return []
@@ -195,11 +205,15 @@ class HiddenErrors:
         return [k for k, d in worse.items() if k == best or d.mean() <= max(near, SURE * self.standard_error(d))]
 
     def standard_error(self, differences: Errors) -> float:
-        """Return the standard error of a mean of differences, those of a cluster of hidden entries being alike.
+        """Return the standard error of a mean of differences that are correlated within clusters of hidden entries.
 
-        It is infinity for few clusters, counted by the inverse of the sum of their squared shares. Liang and Zeger,
-        "Longitudinal data analysis using generalized linear models" (1986); Carter, Schnepel and Steigerwald,
-        "Asymptotic behavior of a t-test robust to cluster heterogeneity" (2017).
+        The effective number of clusters is the inverse of the sum of their squared shares. The error is infinite if
+        there are fewer than ``FEWEST_CLUSTERS``.
+
+        Notes
+        -----
+        Liang and Zeger, "Longitudinal data analysis using generalized linear models" (1986); Carter, Schnepel and
+        Steigerwald, "Asymptotic behavior of a t-test robust to cluster heterogeneity" (2017).
         """
         clusters = np.resize(self.clusters, len(differences))
         count = len(differences) ** 2 / np.square(np.bincount(clusters)).sum()

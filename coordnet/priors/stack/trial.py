@@ -20,14 +20,14 @@ from coordnet.priors.stack.stacked_weights import Errors
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
-HIDDEN_SHARE = 0.15  # share of the samples that is hidden where the first candidate hides none itself
-HIDING_SEED = 2**20  # seed of the samples that are hidden then
-FEW_WINDOWS, MANY_WINDOWS = 3, 9  # windows in which all candidates are compared at first, and those that may be best
+HIDDEN_SHARE = 0.15  # share of the samples that is hidden if the fit of the first candidate hides none itself
+HIDING_SEED = 2**20  # seed by which these samples are drawn
+FEW_WINDOWS, MANY_WINDOWS = 3, 9  # windows in which all candidates are compared first, and then those that may be best
 RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
 JUDGED = ByAxes({1: 2**15, 2: 144**2, 3: 24**3})  # nodes of the many windows together
-WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in their place
-FOLD = 0.25  # share of the samples that is hidden then at a time
-MOST_FOLDS = 4  # times that samples of it are hidden at most
+WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes up to which candidates are compared on the whole lattice
+FOLD = 0.25  # share of the samples of such a lattice that each further set hides
+MOST_FOLDS = 4  # sets of hidden samples of such a lattice at most
 EXACT = 1e-24  # squared hidden error that is rounding, relative to the mean square of the values
 
 Hidden = HeldOut | HiddenPoints
@@ -36,19 +36,20 @@ Hidden = HeldOut | HiddenPoints
 class Trial:
     """The errors of candidates at hidden samples, and the fits to all samples that were made on the way.
 
-    All candidates are compared in small windows, which is cheap; those that are not surely worse there, in a large one.
-    A lattice of few nodes is compared as a whole, at several sets of hidden samples.
+    All candidates are compared in a few small windows, which is cheap. Those that are not surely worse than the best
+    one are then compared in many windows. On a lattice of few nodes they are compared on the whole lattice instead, at
+    several sets of hidden samples.
 
     Attributes
     ----------
     errors : dict
-        The errors of each candidate that was left at last, by its number, all at the same hidden samples.
+        The errors of each candidate that is still compared, by its number, all at the same hidden samples.
     tried : dict
-        The mean squared error of every candidate, where it was compared last.
+        The mean squared error of every candidate, in the last comparison that it took part in.
     """
 
-    _remaining = 0  # the candidate that is taken where nothing was hidden
-    _exact: Sequence[int] = ()  # the candidates that miss hidden samples by rounding alone, the last of which is taken
+    _remaining = 0  # the candidate that is taken if no sample was hidden
+    _exact: Sequence[int] = ()  # candidates whose hidden errors are rounding alone; the last of them is taken
 
     def __init__(
         self,
@@ -80,7 +81,10 @@ class Trial:
             self._exact = self._meeting(EXACT * float(values.square().mean()))
 
     def _exact_at_half(self, samples: Samples) -> list[int]:
-        """Return the candidates without numbers to find that miss every second of a few samples by rounding alone."""
+        """Return the candidates that predict every second of a few samples from the others, but for rounding.
+
+        Candidates that search for numbers, or whose fits hide samples themselves, are left out.
+        """
         if samples.geometry.closed_form_blend is not None or samples.geometry.filled_axes is not None:
             return []
         half, least = HeldOut.alternate(samples), EXACT * float(self.values.square().mean())
@@ -95,7 +99,7 @@ class Trial:
 
     @property
     def found(self) -> HiddenErrors:
-        """The errors that were found last, and what they say."""
+        """The errors of the last comparison, from which the weights follow."""
         traits = [
             Traits(
                 has_hidden=self._estimate(k) is not None,
@@ -111,19 +115,25 @@ class Trial:
         return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
-        """Return the weight of every candidate, by ``HiddenErrors`` where some were hidden and are not rounding."""
+        """Return the weight of every candidate: that of ``HiddenErrors``, if samples were hidden and errors tell.
+
+        Otherwise one candidate has the weight 1: the last one whose errors are rounding, or the one that remains.
+        """
         if not self.errors or self._exact:
             return np.eye(len(self.candidates))[self._exact[-1] if self._exact else self._remaining]
         return self.found.weights()
 
     def _meeting(self, least: float) -> list[int]:
-        """Return the candidates of so small an error that have no numbers to find, plates of the highest order last."""
+        """Return the candidates with a mean squared error of at most ``least`` that search for no numbers.
+
+        The candidates stand in the order of their numbers, so that plates of the highest order are last.
+        """
         return [k for k, e in self.errors.items() if mean_square(e) <= least and not self.candidates[k].searches]
 
     def _race(self, held: Hidden, samples: Samples) -> None:
-        """Compare candidates in few windows, and those that are left in many or, of few nodes, on all.
+        """Compare all candidates in few windows, and those that may be best in many, or on a lattice of few nodes.
 
-        Candidates that search for their numbers are compared in the last windows alone.
+        Candidates that search for their numbers are compared in the last round alone.
         """
         dims = len(samples.grid)
         alive: list[int] = list(range(len(self.candidates)))
@@ -145,7 +155,7 @@ class Trial:
             alive += filter(self._is_promising, later)
 
     def _refine(self, held: Hidden, samples: Samples) -> None:
-        """Compare what is left on a lattice of few nodes at more hidden samples, while there is hope."""
+        """Compare rivals on a lattice of few nodes at more sets of hidden samples, while these may change weights."""
         folds = [held]
         while self._is_small and self.found.is_open and len(folds) < MOST_FOLDS:
             if held.is_exhausted or (other := _draw(samples, folds)) is None:
@@ -158,10 +168,10 @@ class Trial:
             self.tried |= {k: mean_square(e) for k, e in self.errors.items()}
 
     def _compare(self, some: Iterable[int], windows: Sequence[Hidden]) -> None:
-        """Find the errors of candidates at the hidden samples of windows, but of those that are not promising.
+        """Find the errors of the promising candidates among ``some`` at the hidden samples of windows.
 
-        In later windows they follow by their errors in those before, after fits that hide samples themselves, and what
-        was worse than one that is no rival any more is left out.
+        If candidates were compared before, fits that hide samples themselves come first, and the others follow by their
+        earlier errors. Once a candidate is no rival any more, those that were worse than it are left out.
         """
         before, self.errors = {k: mean_square(e) for k, e in self.errors.items()}, {}
         self._clusters = _joined([window.clusters for window in windows])
@@ -182,12 +192,12 @@ class Trial:
         return self.plans[k].is_promising({self.candidates[j]: mean_square(e) for j, e in self.errors.items()})
 
     def _is_another(self, k: int) -> bool:
-        """Whether a candidate's own fit is the very fit of one before, which it started at."""
+        """Whether a candidate's fit is the same object as that of an earlier candidate, which it did not improve."""
         own = self._judged.get(self.candidates[k])
         return own is not None and any(own is self._judged.get(prior) for prior in self.candidates[:k])
 
     def _errors(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
-        """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
+        """Return a candidate's errors in windows, by its fit to all samples if that hides some, else by refits."""
         if self.plans[k].holds_out and self.candidates[k] not in self._judged:
             self._own(k)
         own = self._estimate(k)
@@ -196,21 +206,21 @@ class Trial:
         return np.concatenate([w.errors(own.estimate[(..., *w.part)]).cpu().numpy() for w in windows])  # type: ignore[union-attr]
 
     def _estimate(self, k: int) -> HeldOut | None:
-        """Return what a candidate's own fit said of samples that it hid, if it was made and hid some."""
+        """Return the estimate of the samples that a candidate's fit hid; None if it was not made or hid none."""
         return self._judged.get(self.candidates[k], (None, None))[1]
 
     def _own(self, k: int) -> HeldOut | None:
-        """Fit a candidate to all samples; return what it says of those that its fit hides on the way, if any."""
+        """Fit a candidate to all samples, and return the estimate of those that it hides on the way, if any."""
         judged = self._judged[self.candidates[k]] = self.plans[k].solve_and_hold_out(self.values, self._judged)
         return judged[1]
 
     def _refit(self, k: int, windows: Sequence[Hidden], begun: dict[Prior, Judged] | None = None) -> Errors | None:
-        """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples.
+        """Return the errors of fits to the shown samples; None if there is no fit, as with too few for a plate.
 
-        Numbers that hidden samples choose are chosen in the first window, as a fit chooses them once. Fits to other
-        samples of a single window take them, too; but around gaps they are those of the fit to all samples, whose
-        search is about as long and is needed anyway if the candidate has a weight. What fits that hide samples
-        themselves found in a single window is added to ``begun``, from which others start.
+        A candidate that searches for numbers finds them in the first window, and keeps them in all others. In a single
+        window, later sets of hidden samples take them too. Unless gaps are hidden there, they are those of the fit to
+        all samples: its search takes about as long, and is needed anyway if the candidate has a weight. Fits that hide
+        samples themselves are added to ``begun``, from which others start.
         """
         found = []
         with warnings.catch_warnings():
@@ -237,7 +247,7 @@ class Trial:
         return np.concatenate(found)
 
     def _searched(self, k: int, windows: Sequence[Hidden]) -> Prior:
-        """Return a candidate, with the numbers that hidden samples chose before, or choose for all samples."""
+        """Return a candidate with the numbers that it found before, or that its fit to all samples finds."""
         prior = self._settled.get(k, self.candidates[k])
         if not prior.searches or len(windows) > 1 or self._is_clustered:
             return prior
