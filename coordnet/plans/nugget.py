@@ -1,4 +1,4 @@
-"""The nugget of samples on a lattice with gaps: the deviation of white noise that their smallest differences show."""
+"""The nugget of samples on a lattice with gaps: the standard deviation of white noise, as close samples show it."""
 
 import math
 from functools import lru_cache
@@ -17,50 +17,55 @@ from coordnet.plans.matern import Decomposed, covariance, decomposed, restricted
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
-LOOKED_AT = 2**16  # nodes of the middle of a lattice that are looked at
-FEWEST_KNOWN = 100  # samples there, fewer of which tell nothing
-WINDOW_SAMPLES = 16  # samples whose mean square is that of a window
-FLATTEST = 0.25  # share of the windows that are looked at, those of the least mean square
-CHANCE = 0.5  # mean square of those windows relative to that of all, for white noise
+LOOKED_AT = 2**16  # nodes in the middle of a lattice that are used, at most
+FEWEST_KNOWN = 100  # samples among them below which no noise is estimated
+MOST_SAMPLES = 4000  # samples that are predicted by their neighbors, at most
+WINDOW_SAMPLES = 16  # neighboring samples whose mean squared error of prediction is that of a window
+FLATTEST = 0.25  # share of the windows, those of the least mean square, that the noise is estimated by
+CHANCE = 0.5  # mean square of those windows relative to that of all windows, where all is white noise
 REWEIGHTINGS = 4  # rounds of weighted least squares
-GRAIN = 3 / 255  # deviation relative to the range of the samples up to which it counts as the grain of a photograph
-MOST_SAMPLES = 4000  # samples whose neighbors are looked at
-# Variance of such noise from which on it counts, relative to the squared error at hidden samples, noise included; at
-# 0.33, 3 of 36 noisy fields of 64² nodes are 0.1 to 1.5 dB worse, and none is better.
+GRAIN = 3 / 255  # deviation relative to the range of the samples up to which noise counts as the grain of a photograph
+# Variance of the noise relative to the squared error at hidden samples, noise included, from which on weights take
+# account of it; at 0.33, 3 of 36 noisy fields of 64² nodes are 0.1 to 1.5 dB worse, and none is better.
 SHOWS = 0.2
 WINDOW = ByAxes({1: 196, 2: 14, 3: 6})  # samples along each axis of a window of a lattice that skips nodes
-# Smoothness and scales, in samples, of the processes that such windows may show, and variances of the noise on them,
-# relative to the process's.
+# Smoothness and length scales, in samples, of the Gaussian processes that windows of such a lattice are compared with,
+# and variances of the noise on them, relative to the process's.
 WINDOW_SMOOTHNESSES, WINDOW_SCALES = (0.5, 1.5, 2.5), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 WINDOW_NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
-# Log-likelihood for each sample that noise gains in the median of windows, from which on it counts. Settled on 256
-# crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in [0, 1].
+# Gain in log-likelihood by noise, for each sample and in the median of the windows, from which on there is noise.
+# Settled on 256 crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in
+# [0, 1].
 LIKELIER = 0.05
-# Deviation of noise on such a lattice, relative to the range, up to which it is left: the grain of photographs is alike
-# at neighboring nodes, so that smoothing loses up to 5 dB between them.
+# Deviation relative to the range up to which noise on such a lattice is not removed: the grain of photographs is alike
+# at neighboring nodes, so that smoothing loses up to 5 dB between the samples.
 LATTICE_GRAIN = 0.03
-NEIGHBOR_REACH = ByAxes({1: 4, 2: 2, 3: 1})  # distance of the neighbors along each axis by which samples are predicted
+NEIGHBOR_REACH = ByAxes({1: 4, 2: 2, 3: 1})  # largest distance along each axis of the neighbors that predict a sample
 HIDDEN_PARTS = 4  # parts of a lattice that are hidden in turn to find the error of that prediction
-# Least error of that prediction, relative to the estimated variance of the noise, with which it is noise: 1 but for the
-# estimates' errors. In the 24 of 64 fields and rows in which white noise of 0.1 of the range is seen it is at least
-# 1.04; on a seismogram it is 0.47 without noise, and 0.74 with noise of 0.05, which is taken for twice as much.
+# Least squared error of that prediction relative to the estimated variance of the noise: white noise cannot be
+# predicted, so that the ratio is 1 or more but for errors of the estimates. It is at least 1.04 in the 24 of 64 fields
+# and rows in which white noise of 0.1 of the range is seen. On a seismogram it is 0.47 without noise, and 0.74 with
+# noise of 0.05, which is estimated twice as large.
 LEAST_ERROR = 0.9
 
 Points = Float[np.ndarray, "_ axes"]
 
 
 def nugget(samples: Samples) -> float:
-    """Return the standard deviation of white noise on samples of a lattice with gaps; 0 for others, and for grain.
+    """Return the standard deviation of white noise on samples of a lattice with gaps.
 
-    The channels have one unit. Every sample is predicted by the plane through its nearest neighbors. Its squared error
-    is expected to be the noise's variance, and a multiple of what a process of linear variogram would have, which
-    vanishes with the distance; both are found by least squares in the flattest windows. What is left at distance zero
-    is called a nugget.
+    It is 0 for other samples, and for noise that may be the grain of a photograph. All channels must be in one unit.
 
-    On a lattice that skips nodes all nearest neighbors have the same distances. Each window is taken for a process of
-    Matérn's covariance there, with noise and without; noise counts if windows are much likelier with it. Fine texture
-    is like noise, but it is in all channels of a picture, so that only what differs between channels counts. A narrow
-    band of frequencies is like noise, too, but neighbors predict it (``unpredicted``).
+    Every sample is predicted by the plane through its nearest neighbors. The expected squared error is a sum of two
+    terms: the variance of the noise, and a multiple of the error for a process of linear variogram, which vanishes with
+    the distance of the neighbors. Both are found by least squares in the flattest windows. The variance that is left at
+    distance zero is called a nugget.
+
+    On a lattice that skips nodes this fails, since all nearest neighbors are at the same distance. There each window is
+    compared with Gaussian processes of Matérn's covariance, with noise and without, and there is noise if windows are
+    much likelier with it. Two things are mistaken for noise and ruled out: fine texture of a picture is in all channels
+    alike, so that only differences of channels are compared; a narrow band of frequencies is predicted by neighbors
+    (``unpredicted``).
 
     Notes
     -----
@@ -115,7 +120,8 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
 def unpredicted(values: Float[np.ndarray, "*lattice channels"]) -> float:
     """Return the mean squared error of the best linear prediction of samples by their neighbors, cross-validated.
 
-    White noise cannot be predicted, so that its variance is less. The coefficients are alike in opposite directions.
+    White noise cannot be predicted, so that the error is at least its variance. Neighbors in opposite directions have
+    the same coefficient.
     """
     shape = values.shape[:-1]
     reach = [min(NEIGHBOR_REACH[sum(n > 1 for n in shape)], (n - 1) // 2) for n in shape]
@@ -136,9 +142,10 @@ def unpredicted(values: Float[np.ndarray, "*lattice channels"]) -> float:
 def gains_by_noise(
     y: Float[np.ndarray, "samples windows"], window: tuple[int, ...], *, white: bool
 ) -> tuple[Float[np.ndarray, " windows"], Float[np.ndarray, " windows"]]:
-    """Return by how much each window's log-likelihood is greater with noise than without, and that noise's variance.
+    """Return the gain in each window's log-likelihood by noise, and the variance of that noise.
 
-    Each has the process that suits it best, which may be ``white`` without noise.
+    Both likelihoods are those of the process that suits the window best. With ``white``, that without noise may be
+    white itself, as texture of one channel may be.
     """
     nuggets, ones = np.array(WINDOW_NUGGETS), np.ones(len(y))
     found = [restricted_likelihoods(k, y, ones, nuggets) for k in _window_covariances(window)]
@@ -150,7 +157,7 @@ def gains_by_noise(
 
 @lru_cache(maxsize=4)
 def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
-    """Return the covariances of the samples of a window of a lattice under each process, the last of which is white."""
+    """Return the covariances of a window's samples under each process that it is compared with; the last is white."""
     nodes = np.indices(window).reshape(len(window), -1).T
     between = cdist(nodes, nodes)
     kinds = product(WINDOW_SMOOTHNESSES, WINDOW_SCALES)
@@ -159,7 +166,7 @@ def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
 
 
 def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances and the numbers of the nearest points beside the chosen ones themselves."""
+    """Return the distances and the numbers of the points nearest to each chosen one, without itself."""
     found: Any = KDTree(points).query(chosen, count + 1)
     return found[0][:, 1:], found[1][:, 1:]
 
@@ -167,7 +174,10 @@ def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, 
 def _errors(
     points: Points, y: Float[np.ndarray, " n"], chosen: np.ndarray, distances: np.ndarray, near: np.ndarray
 ) -> tuple[Float[np.ndarray, " chosen"], Float[np.ndarray, " chosen"]]:
-    """Return the errors of planes through neighbors, of the variance of white noise, and that of a linear variogram."""
+    """Return errors of prediction by planes through neighbors, and the expected squares for a linear variogram.
+
+    Both are scaled so that white noise of variance 1 has errors of variance 1.
+    """
     offsets = points[near] - points[chosen, None]
     plane = np.concatenate([np.ones((*near.shape, 1)), offsets], 2)
     a = np.linalg.pinv(plane / distances[:, :, None])[:, 0] / distances  # weights of the neighbors
@@ -180,7 +190,10 @@ def _errors(
 def _at_distance_zero(
     places: Points, squares: Float[np.ndarray, " chosen"], farther: Float[np.ndarray, " chosen"]
 ) -> float:
-    """Return the part of squared errors that is left at distance zero, by the flattest windows of some samples."""
+    """Return the part of squared errors that is left at distance zero, in the flattest windows of some samples.
+
+    ``farther`` is the part that a linear variogram explains, up to a factor.
+    """
     windows: Any = KDTree(places).query(places, WINDOW_SAMPLES)[1]
     energies = squares[windows].mean(1)
     flat = windows[energies <= np.quantile(energies, FLATTEST)].ravel()

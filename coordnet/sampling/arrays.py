@@ -1,4 +1,4 @@
-"""The gate for arrays: users' arrays become floating-point signals, and results get back the kind that was given."""
+"""Users' arrays: they become floating-point signals, and results become arrays of the kind that was given."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from coordnet import _checks
 
-PEAKS = {torch.uint8: 255, torch.uint16: 65535, torch.bool: 1}  # the largest number of types that become [0, 1]
+PEAKS = {torch.uint8: 255, torch.uint16: 65535, torch.bool: 1}  # the number that becomes 1, by the type of integers
 FLOATS = (torch.float32, torch.float64)
-MOST_CHANNELS = 4  # columns of an array of two axes that are taken for the channels of a row
+MOST_CHANNELS = 4  # columns of an array of two axes up to which it is a row with channels, and no gray picture
 
 Array = np.ndarray | Tensor
 
@@ -37,10 +37,11 @@ class ArrayKind:
 def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None) -> tuple[Tensor, ArrayKind]:
     """Return a NumPy array or tensor as a signal (*grid, channels) of floating point, and its kind.
 
-    Numbers of 1, 8 or 16 bits without a sign are scaled to [0, 1]. ``dimensions`` is the number of axes without that of
-    the channels; an array with just as many gets an axis of one channel. If not given, one axis is a row, and two axes
-    are a gray picture unless the second is at most ``MOST_CHANNELS`` long. A ``ValueError``, with the argument's
-    ``name``, is raised if it is no array, is empty, or has numbers of another type or another number of axes.
+    Unsigned integers of 8 or 16 bits, and Booleans, are scaled to [0, 1]. ``dimensions`` is the number of axes of the
+    grid; an array with just as many axes gets another one, for its one channel. If ``dimensions`` is not given, the
+    last axis is that of the channels, except that one axis is a row, and two axes are a gray picture if the second is
+    longer than ``MOST_CHANNELS``. A ``ValueError`` that names the argument ``name`` is raised if it is no array, is
+    empty, or has numbers of another type or another number of axes.
     """
     signal = as_tensor(array, name)
     dimensions = None if dimensions is None else _checks.integer("dimensions", dimensions, 1)
@@ -53,7 +54,7 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
 
 
 def count_axes(shape: tuple[int, ...], dimensions: int | None = None, name: str = "signal") -> int:
-    """Return the number of axes of a signal's grid by the shape of its array; see ``as_signal`` for the arguments."""
+    """Return the number of axes of a signal's grid, as the shape of its array tells it; see ``as_signal``."""
     if dimensions is None:
         is_plain = len(shape) == 1 or (len(shape) == 2 and shape[1] > MOST_CHANNELS)
         dimensions = len(shape) if is_plain else max(1, len(shape) - 1)
@@ -63,21 +64,21 @@ def count_axes(shape: tuple[int, ...], dimensions: int | None = None, name: str 
 
 
 def is_divided(signal: Any) -> bool:
-    """Return whether a signal is a Dask array, which is divided into blocks."""
+    """Return whether a signal is a Dask array, and so divided into blocks."""
     return hasattr(signal, "dask")
 
 
 def scaled(array: Tensor) -> Tensor:
-    """Return numbers of 1, 8 and 16 bits without a sign as float32 in [0, 1], and others as they are."""
+    """Return unsigned integers of 8 or 16 bits and Booleans as float32 in [0, 1], and other numbers as they are."""
     peak = PEAKS.get(array.dtype)
     return array.float() / peak if peak else array
 
 
 def as_mask(array: Any) -> Tensor:
-    """Return a mask as weights of float32 or float64: 1 where a sample is known, 0 elsewhere, or as given.
+    """Return a mask as weights of float32 or float64: 1 where a sample is known, and 0 elsewhere.
 
-    A mask is a NumPy array or tensor of bool, of integers with at most one value beside 0, or of floating-point
-    weights; others raise a ``ValueError``.
+    A mask is a NumPy array or tensor of bool, or of integers with at most one value beside 0. Floating-point numbers
+    are the weights themselves. Others raise a ``ValueError``.
     """
     mask = as_tensor(array, "mask")
     if mask.dtype in FLOATS:
@@ -91,7 +92,7 @@ def as_mask(array: Any) -> Tensor:
 
 
 def as_numbers(name: str, given: Any) -> np.ndarray:
-    """Return an array of float64; dates, durations, complex numbers and what is no number are refused."""
+    """Return an array of float64; a ``ValueError`` is raised for dates, durations, complex numbers and no numbers."""
     try:
         array = np.asarray(given)
         if array.dtype.kind not in "cmM":
@@ -104,12 +105,12 @@ def as_numbers(name: str, given: Any) -> np.ndarray:
 
 
 def as_tensor(array: Any, name: str) -> Tensor:
-    """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
+    """Return a NumPy array or a tensor as a tensor, which shares its memory where that is possible.
 
-    An array that is not writable, such as ``numpy.asarray`` of a Pillow picture, is copied, as PyTorch has no tensors
-    that cannot be written.
+    A read-only array, such as ``numpy.asarray`` of a Pillow picture, is copied, since PyTorch has no read-only tensors.
 
-    A ``ValueError`` is raised if it is neither, has no numbers, no dense memory, or a mask that hides numbers.
+    A ``ValueError`` is raised for anything else, and for arrays of other things than numbers, sparse tensors, tensors
+    without memory, and masked arrays that hide numbers.
     """
     if isinstance(array, Tensor):
         return check_dense(name, array)
