@@ -167,7 +167,8 @@ def combinations(
     learned = [p for p in (prior, plain) if p is not None and p.learns]
     if plain is not None and plain.learns:
         learned.append(Smoothness(POWER[len(samples.grid)]))
-    methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in learned]
+    each = {p.name: p for p in reversed(learned)}  # two stacks have one name: the first of them is fitted
+    methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in reversed(each.values())]
     methods += [Method(EncoderChoice(default_encoder(samples.geometry, p)), prior=p) for p in priors]
     return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
 

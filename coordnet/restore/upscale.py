@@ -18,7 +18,7 @@ from coordnet.linalg.waiting import stage
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.base import Setting
+from coordnet.priors.base import Prior, Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.areas import MAX_DIVISION
@@ -107,7 +107,7 @@ def upscale(
     _checks.choice("samples", samples, PIXEL_KINDS)
     prior = divider(prior)
     if isinstance(prior, Local) and samples == "point":
-        raise _checks.wrong("prior", "auto or None for points", repr(prior))
+        raise _checks.wrong("prior", "auto or none for points", prior.text)
     if is_divided(image):
         if noise != WHITE:
             raise _checks.wrong("noise", "white for a Dask array (see denoise)", noise)
@@ -225,7 +225,8 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
 def divider(prior: Any) -> Divider | Literal["auto"] | None:
     """Return a prior with which pictures are enlarged as it is; a ``ValueError`` is raised for any other."""
     if not (prior is None or prior == "auto" or isinstance(prior, Divider)):
-        raise _checks.wrong("prior", "auto, none, cn.Local() (local) or a cn.Denoiser", repr(prior))
+        found = prior.text if isinstance(prior, Prior) else repr(prior)
+        raise _checks.wrong("prior", "auto, none, cn.Local() (--prior local) or a cn.Denoiser", found)
     return prior
 
 
@@ -241,7 +242,7 @@ def division(
     count = min(MAX_DIVISION, math.ceil(factor))
     small = min(shape[-3:-1]) < MIN_SIDE
     if small and isinstance(prior, Local):
-        raise _checks.wrong("prior", f"auto or None for a picture of less than {MIN_SIDE} pixels a side", repr(prior))
+        raise _checks.wrong("prior", f"auto or none for a picture of less than {MIN_SIDE} pixels a side", prior.text)
     if isinstance(prior, Local):
         return count
     if prior is None or small or factor < DIVIDED_FROM:

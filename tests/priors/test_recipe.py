@@ -96,7 +96,7 @@ def test_denoising_takes_it():
 def test_comparisons_name_it_beside_others():
     table = cn.compare(SIGNAL, KNOWN, encoders=[cn.Gaussian], priors=[Flat()])
     names = [attempt.method.name for attempt in table.attempts if attempt.method]
-    assert "fourier · linear · closed-form · flat" in names
+    assert "fourier · linear · closed-form · flat" in names and len({*names}) == len(names)
 
 
 def test_it_is_chosen_where_no_other_suits_and_weighed_elsewhere():
