@@ -317,6 +317,10 @@ def test_a_captured_graph_repeats_the_call(device, prior, n, monkeypatch):
     other = values.flip(0)
     near(fitted(other).render((n + 5, n)), render(other).cpu(), 1e-5)
     near(rendered(other), render(other).cpu(), 1e-5)
+    assert torch.equal(values, other.flip(0))
+    for unlike in (values[1:], values.double()):
+        with pytest.raises(ValueError, match=r"`values`: expected shape \(.*\) of torch.float32"):
+            rendered(unlike)
     here, _ = direct("cpu", n, prior)
     near(render(other), here.renderer((n + 5, n))(other.cpu()), 1e-4)
 

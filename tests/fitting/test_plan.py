@@ -1,6 +1,5 @@
 """Plans and their renderers: memory, batches, derivatives and CUDA graphs."""
 
-import contextlib
 import functools
 import itertools
 import tracemalloc
@@ -12,7 +11,6 @@ import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian, Triangle
 from coordnet.linalg import machine as buffers
-from coordnet.linalg import recording
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
 
@@ -272,31 +270,6 @@ def test_graphs_need_a_gpu():
     for record in (plan.capture, plan.renderer().capture):
         with pytest.raises(ValueError, match="`values`: expected a tensor on a CUDA device"):
             record(torch.zeros(8, 8, 1))
-
-
-def test_a_graph_replays_on_what_it_is_given(monkeypatch):
-    """With CUDA's recorder replaced by one that runs the function again into the same result."""
-
-    class Recorder:
-        def replay(self):
-            graph._result.copy_(double(graph._input))
-
-    def double(x):
-        return 2 * x
-
-    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-    for name in ("Stream", "current_stream"):
-        monkeypatch.setattr(torch.cuda, name, lambda: type("S", (), {"wait_stream": lambda self, other: None})())
-    for name in ("stream", "graph", "device"):
-        monkeypatch.setattr(torch.cuda, name, lambda x: contextlib.nullcontext())
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorder)
-    example = torch.ones(3)
-    graph = recording.CudaGraph(double, example)
-    assert torch.equal(graph(torch.full((3,), 5.0)), torch.full((3,), 10.0))
-    assert torch.equal(example, torch.ones(3))
-    for other in (torch.ones(4), torch.ones(3, dtype=torch.float64)):
-        with pytest.raises(ValueError, match=r"`values`: expected shape \(3,\) of torch.float32"):
-            graph(other)
 
 
 def test_axes_are_told_apart_by_what_their_encoders_hold(generator):
