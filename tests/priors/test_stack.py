@@ -134,6 +134,13 @@ def test_of_a_lattice_its_own_part_is_shown():
     assert not bool((hidden & held.shown[0]).any()) and int(hidden[0].sum()) == 4  # the row before the first samples
 
 
+def test_of_a_lattice_that_skips_no_node_nothing_is_hidden():
+    signal = waves(9, 8)
+    assert HeldOut.draw(cn.sample(signal, "full"), 0.15, 0) is None
+    fit = cn.fit(cn.sample(signal, "full"), prior=cn.Stack((cn.ThinPlate(2, math.inf, 0.0), cn.Local())))
+    torch.testing.assert_close(on_grid(fit), signal)
+
+
 def test_hidden_parts_of_holes_have_their_shape():
     known = torch.ones(40, 40)
     known[10:16, 20:26] = 0
