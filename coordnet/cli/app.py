@@ -160,7 +160,7 @@ def fill(
             "has numbers; all if not given."
         ),
     ] = None,
-    prior: options.Prior = "auto",
+    prior: options.PriorText = "auto",
     uncertainty: options.Uncertainty = False,
     memory: Annotated[
         str | None,
@@ -216,7 +216,7 @@ def upscale(
             "expected, or smooth splines, which take a fraction of a second.",
         ),
     ] = "auto",
-    denoiser: options.Denoiser = None,
+    denoiser: options.DenoiserText = None,
     common: options.Batch,
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
@@ -257,7 +257,7 @@ def denoise(
             "which is faster, for large pictures and other signals.",
         ),
     ] = "auto",
-    denoiser: options.Denoiser = None,
+    denoiser: options.DenoiserText = None,
     common: options.Batch,
 ) -> None:
     """Remove noise from a picture, a video or another signal; alpha stays as it is.
@@ -290,8 +290,8 @@ def demosaic(
             "on the signal.",
         ),
     ] = "none",
-    prior: options.Prior = "auto",
-    denoiser: options.Denoiser = None,
+    prior: options.PriorText = "auto",
+    denoiser: options.DenoiserText = None,
     common: options.Batch,
 ) -> None:
     """Turn a Bayer mosaic into a color picture; without noise, the color that each pixel measured stays the same."""

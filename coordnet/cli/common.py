@@ -37,7 +37,7 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
-Denoiser = Annotated[
+DenoiserText = Annotated[
     str | None,
     Option(
         metavar="NAME",
@@ -45,7 +45,7 @@ Denoiser = Annotated[
         "PACKAGE:CLASS,weights=PATH for a torch.nn.Module of (x, sigma), such as deepinv.models:DRUNet.",
     ),
 ]
-Prior = Annotated[str, Option(help=f"auto, {PRIOR_NAMES}.")]
+PriorText = Annotated[str, Option(help=f"auto, {PRIOR_NAMES}.")]
 Uncertainty = Annotated[
     bool,
     Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
@@ -185,7 +185,7 @@ class Fitting:
         ),
     ] = None
     prior: Annotated[str, Option(help=f"auto, none, {PRIOR_NAMES}.")] = "auto"
-    denoiser: Denoiser = None
+    denoiser: DenoiserText = None
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
     encoding: Annotated[
         str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")
@@ -309,7 +309,7 @@ class Gridding:
     missing: Annotated[
         list[float] | None, Option(parser=number, help="Number that stands for a missing value, such as -9999.")
     ] = None
-    prior: Prior = "auto"
+    prior: PriorText = "auto"
     sure: Annotated[
         bool | None,
         Option(
@@ -333,6 +333,6 @@ class Inpainting:
     ] = None
     threshold: Threshold = None
     invert: Invert = False
-    prior: Prior = "auto"
-    denoiser: Denoiser = None
+    prior: PriorText = "auto"
+    denoiser: DenoiserText = None
     uncertainty: Uncertainty = False

@@ -29,7 +29,7 @@ MOST_ROWS = 2**22  # nodes of a grid that is written as a table, too: a quarter 
 
 
 @dataclass(frozen=True)
-class Gridded:
+class StationGrid:
     """A fit on a grid: values and deviations (*grid, channels), and where it extrapolates."""
 
     fit: Reconstruction
@@ -106,17 +106,17 @@ def _by_column(numbers: list[float | None]) -> float | None | list[float | None]
 
 def _evaluated(
     fit: Reconstruction, spacing: list[float | None], max_distance: float | None, drift: Any, is_sure: bool
-) -> Gridded:
+) -> StationGrid:
     """Evaluate a fit on the grid."""
     options: Any = {"spacing": spacing, "max_distance": max_distance, "drift": drift}
     found, beyond = fit.grid(**options), fit.extrapolates(spacing)
     axes = {axis.name: axis.covered(step) for axis, step in zip(fit.lattice.named, spacing, strict=True)}  # type: ignore[union-attr]
     shape = tuple(map(len, axes.values()))
     deviation = fit.grid(std=True, **options).values.reshape(*shape, -1) if is_sure else None
-    return Gridded(fit, axes, found.values.reshape(*shape, -1), deviation, beyond.values)
+    return StationGrid(fit, axes, found.values.reshape(*shape, -1), deviation, beyond.values)
 
 
-def _record(path: Path, read: Stations, method: Method, made: Gridded, common: Common) -> report.Record:
+def _record(path: Path, read: Stations, method: Method, made: StationGrid, common: Common) -> report.Record:
     geometry, fit = read.samples.geometry, made.fit
     residual = (geometry.at_samples(fit) - read.samples.values).double().square()
     weights = geometry.full_weights.to(residual).expand_as(residual)
@@ -146,7 +146,7 @@ def _rms(values: np.ndarray) -> float | None:
     return float(np.sqrt(np.nanmean(np.square(values)))) if np.isfinite(values).any() else None
 
 
-def _write(folder: Path, made: Gridded, read: Stations, record: report.Record, common: Common) -> None:
+def _write(folder: Path, made: StationGrid, read: Stations, record: report.Record, common: Common) -> None:
     variables = _variables(made, read)
     source = f"coordnet {version('coordnet')}, {record['prior']}, from {record['points']} points"
     attributes = {"title": record["signal"], "source": source}
@@ -166,7 +166,7 @@ def _write(folder: Path, made: Gridded, read: Stations, record: report.Record, c
         report.write_record(folder, record)
 
 
-def _variables(made: Gridded, read: Stations) -> dict[str, Variable]:
+def _variables(made: StationGrid, read: Stations) -> dict[str, Variable]:
     """Return the values, their deviations, and where they are extrapolated, with what CF says of them."""
     found = {}
     for channel, name in enumerate(read.names):
@@ -195,7 +195,7 @@ def _write_rows(path: Path, axes: Mapping[str, np.ndarray], variables: Mapping[s
     return len(rows) > 0
 
 
-def _shown(made: Gridded, read: Stations, record: report.Record) -> list[GriddedPoints]:
+def _shown(made: StationGrid, read: Stations, record: report.Record) -> list[GriddedPoints]:
     score, shown = record["score"], []
     said = [""] * len(read.names)
     if score is not None:

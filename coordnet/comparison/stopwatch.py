@@ -78,7 +78,7 @@ def _synchronized() -> list[int]:
     return held
 
 
-class Trial(NamedTuple):
+class Tried(NamedTuple):
     """The result of some work and the texts of its warnings, each once; or the error with which it failed."""
 
     result: Any
@@ -86,16 +86,16 @@ class Trial(NamedTuple):
     error: Exception | None = None
 
 
-def tried(work: Callable[[], Any]) -> Trial:
+def tried(work: Callable[[], Any]) -> Tried:
     """Carry some work out, whatever it raises, and collect its warnings to users instead of showing them."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             result = work()
     except Exception as error:
-        return Trial(None, [], error)
+        return Tried(None, [], error)
     texts = (str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    return Trial(result, list(dict.fromkeys(texts)))
+    return Tried(result, list(dict.fromkeys(texts)))
 
 
 def finite(estimate: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 MEMORY = 2**30  # bytes that an evaluation may take beside its result
 LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
 SLACK = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
-Outside = Literal["error", "clamp", "extrapolate"]
+EvaluatedOutside = Literal["error", "clamp", "extrapolate"]
 Signal = Float[Tensor, "*grid channels"]
 
 
@@ -107,7 +107,7 @@ class Reconstruction(Gridded, Uncertain, nn.Module):
         *,
         drift: Any = None,
         memory: int = MEMORY,
-        outside: Outside = "error",
+        outside: EvaluatedOutside = "error",
         exact: bool = False,
     ) -> Any:
         """Evaluate at points in units of the unit interval: (*batch, *points, channels). Gradients flow to them.
@@ -139,7 +139,7 @@ class Reconstruction(Gridded, Uncertain, nn.Module):
         _checks.coordinates("points", points.shape, d)
         _checks.integer("memory", memory, 1)
         unit = (self.lattice.to_unit(points) if self.lattice else points).to(self.offset)
-        points = self._inside(unit, _checks.choice("outside", outside, get_args(Outside)), points)
+        points = self._inside(unit, _checks.choice("outside", outside, get_args(EvaluatedOutside)), points)
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
         found = torch.cat(parts)

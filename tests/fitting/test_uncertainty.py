@@ -13,7 +13,7 @@ import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.uncertainty.conformal import POWER, Calibration, conformal_quantile
-from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, HiddenErrors, SampleTable
+from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, FoldErrors, SampleTable
 from coordnet.fitting.uncertainty.local_scale import LocalScale, power_of_distance
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
@@ -39,9 +39,7 @@ def planted(scale, seed, count=1152, side=48, deviation=None):
     draw = np.random.default_rng(seed)
     errors = draw.standard_t(4, size=(side * side, 1)) * scale.reshape(-1, 1)
     nodes = draw.permutation(side * side)[:count]
-    hidden = HiddenErrors(
-        nodes, errors[nodes], np.ones((count, 1)), deviation[nodes], np.zeros(count, int), 0.8 * count
-    )
+    hidden = FoldErrors(nodes, errors[nodes], np.ones((count, 1)), deviation[nodes], np.zeros(count, int), 0.8 * count)
     sought = np.ones((side * side, 1), dtype=bool)
     sought[nodes] = False
     return errors, hidden, sought
@@ -116,7 +114,7 @@ def test_errors_fall_by_the_mean_of_the_planted_and_the_usual_power_of_the_numbe
     def errors(shown):
         size = np.full((100, 1), shown**-1.5)
         size[:10] = 10 * shown**-4.0
-        return HiddenErrors(np.arange(100), size, np.ones((100, 1)), np.ones(100), np.zeros(100, int), 100 * shown)
+        return FoldErrors(np.arange(100), size, np.ones((100, 1)), np.ones(100), np.zeros(100, int), 100 * shown)
 
     folded = Folded(np.ones((200, 1)), np.ones(200), errors(0.8), errors(0.8), errors(0.6))
     table = SampleTable(sampled((20, 10), 1)[1])
@@ -135,7 +133,7 @@ def test_slopes_are_learned_from_errors_of_fits_that_did_not_see_the_sample():
     side, draw = 128, np.random.default_rng(0)
     nodes = np.repeat(draw.permutation(side * side // 2)[:300] * 2, 2) + np.tile([0, 1], 300)
     fit, size = np.tile([0, 1], 300), np.repeat(np.exp(draw.normal(size=300)), 2)
-    hidden = HiddenErrors(nodes, size[:, None], np.ones((600, 1)), np.ones(600), fit, 480.0)
+    hidden = FoldErrors(nodes, size[:, None], np.ones((600, 1)), np.ones(600), fit, 480.0)
     render, distances = np.zeros((side, side, 1)), np.ones((side * side, 1))
     mixed = replace(hidden, fit=np.zeros(600, int))
     own, all_ = (np.log(learned(h, render, distances).of_nodes).std() for h in (hidden, mixed))
@@ -183,7 +181,7 @@ def test_errors_that_are_alike_inside_of_gaps_are_covered():
         fold = draw.permutation(np.repeat([-1, -1, 0, 1, 2, 3, 4, 4], 8))[area]
         errors = draw.standard_normal(64)[area][:, None]
         nodes, sought, ones = np.flatnonzero(fold >= 0), (fold < 0)[:, None], np.ones((side * side, 1))
-        hidden = HiddenErrors(nodes, errors[nodes], ones[nodes], ones[nodes, 0], fold[nodes], 1.0)
+        hidden = FoldErrors(nodes, errors[nodes], ones[nodes], ones[nodes, 0], fold[nodes], 1.0)
         for in_shape, found in covered.items():
             folded = Folded(ones, ones[:, 0], hidden, hidden, hidden, in_shape)
             scale = LocalScale.learn(folded, np.zeros((side, side, 1)))

@@ -13,7 +13,7 @@ from coordnet.priors.evolving.bands import Bands
 from coordnet.priors.evolving.covariance import Covariance
 from coordnet.priors.evolving.frames import Problem, follow
 from coordnet.priors.evolving.learning import Learner
-from coordnet.priors.evolving.solve import Posterior
+from coordnet.priors.evolving.solve import FramePosterior
 from coordnet.priors.evolving.variogram import Term, Time, Variogram, fit_start
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.moving_gaps import are_areas, hide_under_gaps
@@ -113,7 +113,7 @@ def test_posterior_means_are_those_of_dense_matrices(space, rng):
     covariance = Covariance.of(bands, falling(bands, rng, 3), 0.5 + rng.random(len(bands.frequency)))
     known = rng.random((3, *space)) < 0.6
     y = np.where(known, rng.standard_normal(known.shape), 0).astype(np.float32)
-    found = Posterior(covariance, known, 0.01).mean(y, None, 400, 1e-7)
+    found = FramePosterior(covariance, known, 0.01).mean(y, None, 400, 1e-7)
     prior, inside = dense(covariance), bands.padded(known.astype(float)).ravel() > 0
     gram = prior[np.ix_(inside, inside)] + 0.01 * np.eye(inside.sum())
     expected = prior[:, inside] @ np.linalg.solve(gram, y[known])
@@ -126,7 +126,7 @@ def test_the_solution_does_not_depend_on_where_it_starts(rng):
     covariance, f = planted(rng)
     known = ~clouds(f.shape, rng)
     y = np.where(known, f, 0).astype(np.float32)
-    posterior = Posterior(covariance, known, 1e-2)
+    posterior = FramePosterior(covariance, known, 1e-2)
     cold = posterior.mean(y, None, 100, 1e-5).frames
     warm = posterior.mean(y, rng.standard_normal(cold.shape).astype(np.float32), 100, 1e-5).frames
     assert np.sqrt(np.square(cold - warm).mean()) < 5e-3 * cold.std()
@@ -175,7 +175,7 @@ def test_planted_covariances_are_learned(rng):
     def error(mean):
         return np.sqrt(np.square(mean - f)[~known].mean())
 
-    best = error(truth.bands.cropped(Posterior(truth, known, 0.01).mean(y, None, 100, 1e-5).frames))
+    best = error(truth.bands.cropped(FramePosterior(truth, known, 0.01).mean(y, None, 100, 1e-5).frames))
     blind = np.eye(8) * np.trace(truth.matrices, axis1=1, axis2=2)[:, None, None] / 8
     start = Covariance.of(truth.bands, blind, np.ones(len(truth.bands.frequency)))
     learner, errors = Learner(y, known, start, 0.05, 1e-3), []

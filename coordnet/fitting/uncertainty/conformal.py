@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.folds import Folded, HiddenErrors, SampleTable
+from coordnet.fitting.uncertainty.folds import Folded, FoldErrors, SampleTable
 from coordnet.fitting.uncertainty.local_scale import NEAREST, LocalScale, power_of_distance
 
 GROUPS = 5  # groups of hidden samples with similar scales; each group has its own quantile
@@ -30,7 +30,7 @@ class Calibration:
 
     Attributes
     ----------
-    errors : HiddenErrors
+    errors : FoldErrors
         The errors at five folds.
     scale : LocalScale
         Their scale.
@@ -52,7 +52,7 @@ class Calibration:
         True where a sample was hidden without its block; None where no blocks are hidden.
     """
 
-    errors: HiddenErrors
+    errors: FoldErrors
     scale: LocalScale
     distances: Float[np.ndarray, "nodes channels"]
     sought: Bool[np.ndarray, "nodes channels"]

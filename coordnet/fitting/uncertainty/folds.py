@@ -29,7 +29,7 @@ Refit = Callable[[Samples], Reconstruction]
 
 
 @dataclass(frozen=True)
-class HiddenErrors:
+class FoldErrors:
     """The errors of fits at samples that were hidden from them.
 
     Attributes
@@ -70,9 +70,9 @@ class Folded:
 
     distance: Float[np.ndarray, "nodes channels"]
     deviation: Float[np.ndarray, " nodes"]
-    single: HiddenErrors
-    pair: HiddenErrors  # the first two folds in ``single``
-    together: HiddenErrors  # the same samples, from one fit that saw neither fold; none for folds ``in_shape``
+    single: FoldErrors
+    pair: FoldErrors  # the first two folds in ``single``
+    together: FoldErrors  # the same samples, from one fit that saw neither fold; none for folds ``in_shape``
     in_shape: bool = False
     alike: float = 1.0
     alone: Bool[np.ndarray, " n"] | None = None
@@ -180,7 +180,7 @@ class SampleTable:
             return None
         return np.concatenate([~part[fold.any(1)] for fold, part in zip(folds, self._in_blocks, strict=True)])
 
-    def _alike(self, folds: list[Bool[np.ndarray, "n channels"]], errors: HiddenErrors) -> float:
+    def _alike(self, folds: list[Bool[np.ndarray, "n channels"]], errors: FoldErrors) -> float:
         """Return the number of hidden samples whose errors count as one: those of a block, or of a gap's width."""
         if self._cells is not None:
             block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
@@ -237,12 +237,12 @@ class SampleTable:
         fit: Reconstruction,
         distance: Float[np.ndarray, "nodes channels"],
         deviation: Float[np.ndarray, " nodes"],
-    ) -> HiddenErrors:
+    ) -> FoldErrors:
         estimate = self.samples.geometry.at_samples(fit).detach().reshape(self.shape).cpu().double().numpy()
         rows = hidden.any(1)
         error = np.where(hidden, estimate - self.values, np.nan)[rows]
         node, shown = self.nodes[rows], float((self.known & ~hidden).sum())
-        return HiddenErrors(node, error, distance[node], deviation[node], np.zeros_like(node), shown)
+        return FoldErrors(node, error, distance[node], deviation[node], np.zeros_like(node), shown)
 
 
 def posterior_deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, " nodes"]]:
@@ -252,8 +252,8 @@ def posterior_deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, "
     return [fit.learned["deviation"].flatten().cpu().double().numpy() for fit in fits]
 
 
-def _joined(errors: list[HiddenErrors]) -> HiddenErrors:
+def _joined(errors: list[FoldErrors]) -> FoldErrors:
     names = ("node", "error", "distance", "deviation")
     parts = {name: np.concatenate([getattr(e, name) for e in errors]) for name in names}
     fit = np.repeat(np.arange(len(errors)), [len(e.node) for e in errors])
-    return HiddenErrors(**parts, fit=fit, shown=float(np.mean([e.shown for e in errors])))
+    return FoldErrors(**parts, fit=fit, shown=float(np.mean([e.shown for e in errors])))

@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
 from coordnet.priors.evolving.bands import Bands, Frames, Modes, Padded
 from coordnet.priors.evolving.covariance import Covariance
-from coordnet.priors.evolving.solve import Mean, Posterior
+from coordnet.priors.evolving.solve import FramePosterior, Mean
 
 SMOOTHED_BANDS = 1.0  # standard deviation, in bands, of the Gaussian that smooths what is learned of each
 MOST_COUNTED = 50  # modes of a band beyond which it has no more weight among its neighbors
@@ -64,7 +64,7 @@ class Learner:
         """Return the posterior mean without padding, from the last one on."""
         steps, tolerance = FINAL if is_last else LEARNING
         steps = steps if self.mean is not None else max(steps, FINAL[0])
-        posterior = Posterior(self.covariance, self.known, self.noise)
+        posterior = FramePosterior(self.covariance, self.known, self.noise)
         found = posterior.mean(self.y, self.mean, steps, tolerance)
         self.mean = found.frames
         return found._replace(frames=self.bands.cropped(found.frames))
@@ -81,7 +81,7 @@ class Learner:
         drawn = level.frames(self.covariance.across(white * np.sqrt(self.covariance.variances)))
         noise = generator.standard_normal(self.y.shape, dtype=np.float32) * np.float32(self.noise**0.5)
         simulated = np.where(self.known, -self.bands.cropped(drawn) - noise, np.float32(0))
-        posterior = Posterior(self.covariance, self.known, self.noise)
+        posterior = FramePosterior(self.covariance, self.known, self.noise)
         self._deviation = posterior.mean(simulated, self._deviation, *LEARNING).frames
         deviation = drawn + self._deviation
         residual = (self.y - self.bands.cropped(self.mean) - self.bands.cropped(deviation))[self.known]

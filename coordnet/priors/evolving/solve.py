@@ -21,7 +21,7 @@ class Mean(NamedTuple):
     residual: float
 
 
-class Posterior:
+class FramePosterior:
     """The posterior of frames given some known entries with white noise: (FᵀMF + s²/P) u = FᵀM y.
 
     u are the coefficients of the modes along the eigenvectors of their bands, F u the frames, M is 1 where an entry is

@@ -24,7 +24,7 @@ from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.mixture import Channels
 from coordnet.priors.local.parameters import LocalParameters
-from coordnet.priors.local.patches import Estimate, Patches, Posterior
+from coordnet.priors.local.patches import Estimate, Patches, PatchPosterior
 from coordnet.priors.local.scale_mixture import ENERGIES, ScaleMixture
 from coordnet.priors.local.spectra import gray_shapes, joint_shapes
 from coordnet.priors.local.weights import best_weight
@@ -139,7 +139,7 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     mixture = ScaleMixture.begin(start.to(y), ENERGIES, noise)
     view = mixture.view(_means(shape, cells, len(y)).to(y))
 
-    def posterior(parts: tuple[Patches, Patches]) -> Posterior:
+    def posterior(parts: tuple[Patches, Patches]) -> PatchPosterior:
         """Return patches of pixels with the means and the variances of their entries."""
         seen, patches = parts
         values = seen.of(y)
@@ -147,7 +147,7 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
         x = (values - means).flatten(1)
         mean, variance, classes = mixture.posterior(x, view)
         mean, variance = (part.unflatten(1, (len(y), -1)) for part in (mean, variance))
-        return Posterior(patches, mean + means, variance, classes, noise)
+        return PatchPosterior(patches, mean + means, variance, classes, noise)
 
     seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(mixture.at_once)
     fine = Patches.every(cells, lattice, shape, y.device).split(mixture.at_once)

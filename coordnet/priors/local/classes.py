@@ -12,7 +12,7 @@ from torch import Tensor
 from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks
 from coordnet.priors.local.mixture import CANDIDATES, Channels, likely, mixed, most_probable
-from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior
+from coordnet.priors.local.patches import Estimate, Observed, Patches, PatchPosterior
 from coordnet.priors.local.spectra import power_laws
 
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
@@ -189,12 +189,12 @@ class LocalClasses:
         Entries of no patch are the pilot's.
         """
 
-        def posterior(part: Patches) -> Posterior:
+        def posterior(part: Patches) -> PatchPosterior:
             assigned = self.assign(observed, part)
             mean, variance = self._posterior(assigned)
             likeliest = assigned.probabilities.argmax(1, keepdim=True)
             classes = assigned.labels.gather(1, likeliest)[:, 0]
-            return Posterior(part, mean + assigned.means, variance, classes, self.gaussians.noise)
+            return PatchPosterior(part, mean + assigned.means, variance, classes, self.gaussians.noise)
 
         parts = self._parts(observed, patches)
         return Estimate.of(in_threads(posterior, parts, observed.pilot.device), observed.pilot)

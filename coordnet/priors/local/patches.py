@@ -169,7 +169,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class PatchPosterior:
     """The means and variances of some patches' entries, and the likeliest class of each patch."""
 
     patches: Patches
@@ -189,7 +189,7 @@ class Estimate:
     spread: Float[Tensor, "channels *lattice"]  # the mean posterior variance of an entry in its patches, 0 without any
 
     @classmethod
-    def of(cls, posteriors: Iterable[Posterior], pilot: Float[Tensor, "channels *lattice"]) -> "Estimate":
+    def of(cls, posteriors: Iterable[PatchPosterior], pilot: Float[Tensor, "channels *lattice"]) -> "Estimate":
         """Return the mean of overlapping patches by their precision, and the pilot's entries where no patch is."""
         overlap, classes, variances = Overlap(pilot), [], []
         for part in posteriors:

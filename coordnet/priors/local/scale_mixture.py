@@ -21,7 +21,7 @@ from torch import Tensor
 
 from coordnet.linalg.machine import at_once, bound_by_launches, in_threads, runs_in_blocks
 from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
-from coordnet.priors.local.patches import Estimate, Observed, Patches, Posterior, distinct_masks
+from coordnet.priors.local.patches import Estimate, Observed, Patches, PatchPosterior, distinct_masks
 
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
 EVIDENCE = 2**23  # bytes of the evidence of patches that is held together on a CPU
@@ -244,11 +244,11 @@ class SharedPatches:
         """
         views: dict[bytes, View] = {}
 
-        def posterior(part: Patches) -> Posterior:
+        def posterior(part: Patches) -> PatchPosterior:
             means = part.of(self.observed.pilot).mean(2, keepdim=True)
             scale = self._relative_variance(part, mixture)
             mean, variance, classes = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
-            return Posterior(part, mean * scale.sqrt() + means, variance * scale, classes, scale * mixture.noise)
+            return PatchPosterior(part, mean * scale.sqrt() + means, variance * scale, classes, scale * mixture.noise)
 
         return Estimate.of(map(posterior, self.patches.split(mixture.at_once)), self.observed.pilot)
 
@@ -304,13 +304,13 @@ class CorrelatedPatches:
         """
         view = mixture.view(self.whitener)
 
-        def posteriors() -> Iterator[Posterior]:
+        def posteriors() -> Iterator[PatchPosterior]:
             for part in self.patches.split(mixture.at_once):
                 means = part.of(self.observed.pilot).mean(2, keepdim=True)
                 scale = part.of(self.variance).mean(2, keepdim=True) / mixture.noise
                 y = ((part.of(self.observed.values) - means) / scale.sqrt()).flatten(1)
                 found, variance, classes = mixture.posterior(y @ self.whitener.mT, view, moments)
                 mean = found.reshape(len(y), means.shape[1], -1) * scale.sqrt() + means
-                yield Posterior(part, mean, variance.reshape(mean.shape) * scale, classes, scale * mixture.noise)
+                yield PatchPosterior(part, mean, variance.reshape(mean.shape) * scale, classes, scale * mixture.noise)
 
         return Estimate.of(posteriors(), self.observed.pilot)
