@@ -74,8 +74,7 @@ def choose_prior(
     noise = nugget(samples)
     if noise and len(by_channel(samples)) > 1:  # channels in units of their own have no noise in common
         noise = 0.0
-    has_gaps = bool(noise) or not geometry.is_whole_lattice
-    geometry = geometry.with_gaps if has_gaps and fourier else geometry
+    geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry
     setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise)
     prior = suited(setting)
     return Adaptive() if learned and not (prior and prior.learns) else prior

@@ -20,12 +20,14 @@ LEAST_FREQUENCY = 0.1  # cycles per pixel below which modes do not count: there 
 # is not sharp. The constants were settled on sixteen pictures and on synthetic textures, and none is delicate.
 LAWS = ((1.0, math.inf), (2.0, math.inf), (2.0, 0.35))
 DIRECTIONS, ELONGATION = 4, 4.0  # directions of textures, and ratio of the frequencies of equal power along and across
-STRENGTHS = tuple(4.0**k for k in range(-2, 5))  # mean powers of textures, relative to the first estimate of the noise
+TEXTURE_POWERS = tuple(
+    4.0**k for k in range(-2, 5)
+)  # mean powers of textures, relative to the first estimate of the noise
 BARE = 0.5  # probability of windows without texture from which the updates start
 UPDATES, UPDATES_OF_ALL = 20, 4  # updates of the mixture, and those after which rare textures are left out
 LEAST_NOISE = 1e-6  # variance relative to the first estimate, below which powers of shares are 0 in single precision
 RARE = 5e-3  # probability below which a texture is rare
-INDEPENDENT = 0.25  # of the pairs of conjugate modes in windows that overlap by a half, beneath a taper
+INDEPENDENT = 0.25  # share of the pairs of conjugate modes, in windows that overlap by a half beneath a taper
 # Power of the noise's share in the mean energy of a mode by which the mode counts for the level. The likelihood has 2,
 # as if the textures' laws were exact.
 TRUST = 6
@@ -59,7 +61,7 @@ def white_level(
         share = expected_energy(variance(sigma), windows.shape) @ windows.rotation.square() / sigma**2
         counted = (share > UNCLIPPED).all(1)
         relative = (energy[counted] / (sigma**2 * share[counted]).unsqueeze(2)).flatten(0, 1).float()
-        relative = relative[relative.mean(1) < STRENGTHS[-1]]
+        relative = relative[relative.mean(1) < TEXTURE_POWERS[-1]]
         if len(relative) < FEWEST or int(counted.sum()) < ENOUGH * len(counted):
             break
         sigma *= math.sqrt(noise_beside_textures(relative, laws.float()))
@@ -86,7 +88,7 @@ def noise_beside_textures(energy: Energies, laws: Float[Tensor, "laws modes"]) -
 
     It is 1 where the textures do not explain the energies.
     """
-    strengths = torch.tensor(STRENGTHS).to(laws)[:, None, None] / laws.mean(1, keepdim=True)
+    strengths = torch.tensor(TEXTURE_POWERS).to(laws)[:, None, None] / laws.mean(1, keepdim=True)
     textures = torch.cat([torch.zeros_like(laws[:1]), (strengths * laws).flatten(0, 1)])
     probability, noise = torch.full_like(textures[:, 0], (1 - BARE) / (len(textures) - 1)), 1.0
     probability[0] = BARE

@@ -110,7 +110,7 @@ class StackPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
         geometry = geometry.blended("quintic")  # the plates' blending, which all share so that they can be summed
         self.prior, nodes = prior, geometry
-        if (prior.nugget or not geometry.is_whole_lattice) and not encoding.axis_encoders:
+        if (prior.nugget or not geometry.is_strided) and not encoding.axis_encoders:
             nodes = geometry.with_gaps
         if nodes is not geometry:
             encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
