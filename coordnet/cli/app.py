@@ -252,9 +252,9 @@ def denoise(
     prior: Annotated[
         str,
         Option(
-            metavar="[auto|local|adaptive]",
-            help="The assumption about the signal: with auto the better one on the middle of a picture, or adaptive, "
-            "which is faster, for large pictures and other signals.",
+            metavar="[auto|local|adaptive|…]",
+            help="The assumption about the signal, also any other prior that takes noise: with auto the better of "
+            "these two on the middle of a picture, or adaptive, which is faster, for large pictures and other signals.",
         ),
     ] = "auto",
     denoiser: options.DenoiserText = None,

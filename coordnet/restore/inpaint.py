@@ -94,13 +94,11 @@ def inpaint(
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(1 if samples.weights is None else samples.weights.shape[-1]).to(values.device)
-    if samples.weights is not None and not bool((seen := (samples.weights > 0).flatten(0, -2).any(0)).all()):
-        raise _checks.wrong("signal", "a known value in each channel", f"none in channel {int((~seen).nonzero()[0])}")
+    _check_channels(samples)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
     given = choose_prior(samples, learned=True) if prior == "auto" else weighed(as_prior(prior, REQUIRED), samples)
     chosen = as_prior(given, REQUIRED) if seed is None else as_prior(given, REQUIRED).seeded(seed)
-
     alone = progress and (batch > 0 or len(Tiles(samples.grid, largest)) == 1)
 
     def fit(part: Samples) -> Reconstruction:
@@ -146,6 +144,14 @@ def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:
     mask = as_mask(known)
     check_weights(mask)
     return (mask > 0).to(mask)
+
+
+def _check_channels(samples: Samples) -> None:
+    """Refuse samples of which a channel is not known at all."""
+    weights = samples.weights
+    seen = None if weights is None else (weights > 0).flatten(0, -2).any(0)
+    if seen is not None and not bool(seen.all()):
+        raise _checks.wrong("signal", "a known value in each channel", f"none in channel {int((~seen).nonzero()[0])}")
 
 
 def _batch(values: Tensor, known: str | Pattern | Array) -> int:
