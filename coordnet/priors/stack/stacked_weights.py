@@ -25,8 +25,8 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int | float) -> Float
         The mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a weight
         is tried, so that n is to be small. Those of more than ``HOPELESS`` times the least mean square have none.
     count : float
-        The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square, so that few
-        samples draw no weights to the best candidate if it is infinity.
+        The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square: the fewer
+        samples there are, the nearer the weights are to the best candidate. Infinity leaves ``RIDGE`` alone.
     """
     n, best = len(gram), int(np.argmin(gram.diagonal()))
     scale = float(gram[best, best])
