@@ -66,12 +66,12 @@ def instance(name: str, value: T, kind: Any, expected: str) -> T:
 
 
 def lengths(name: str, value: object, fewest: int = 1) -> tuple[int, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable) or len(found := tuple(value)) < fewest:
+    if isinstance(value, str) or not isinstance(value, Iterable) or len(counts := tuple(value)) < fewest:
         expected = "lengths, one for each axis" if fewest < 2 else f"at least {fewest} lengths, one for each axis"
         raise wrong(name, expected, repr(value))
-    if math.prod(integer(name, length, 1) for length in found) > MAX_INTEGER:
+    if math.prod(integer(name, length, 1) for length in counts) > MAX_INTEGER:
         raise wrong(name, f"at most {MAX_INTEGER} points in all", repr(value))
-    return tuple(int(length) for length in found)
+    return tuple(int(length) for length in counts)
 
 
 def coordinates(name: str, shape: Iterable[int], dimensions: int) -> None:

@@ -227,6 +227,6 @@ def _table(tested: Any) -> Any:
         table["at those of training"] = (100 * grouped["scores.test"].mean()[each.index]).map("{:.2f}".format)
     table["seeds"], table["epochs"] = grouped.size()[each.index], lines["cell.epochs"]
     for head, option in {"learning rate": "rate", "norm": "norm", "γ": "gamma"}.items():
-        found = lines.get(f"cell.method.{option}", [None] * len(lines))
-        table[head] = ["" if pd.isna(value) else value for value in found]
+        settings = lines.get(f"cell.method.{option}", [None] * len(lines))
+        table[head] = ["" if pd.isna(value) else value for value in settings]
     return table

@@ -91,8 +91,8 @@ class Cubes(Study):
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the errors as a table, and the ratios to the best peer as a figure."""
-        found = errors(records)
-        return {".md": report(found, records), ".csv": found.to_csv(), ".png": figure(found)}
+        table = errors(records)
+        return {".md": report(table, records), ".csv": table.to_csv(), ".png": figure(table)}
 
 
 def errors(records: Sequence[Record]) -> Frame:

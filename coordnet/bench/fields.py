@@ -128,9 +128,9 @@ class AtMidpoints(Estimator):
 
     def __call__(self, case: Case) -> Outcome:
         """Fit and evaluate."""
-        found, seconds = timed(lambda: fit(case.samples, prior=self.prior, encoder=self.encoder))  # type: ignore[arg-type]
-        estimate, render = timed(lambda: found.at(*finer(case)))
-        return Outcome(estimate, seconds, render=render, notes={"method": found.report.method})
+        fitted, seconds = timed(lambda: fit(case.samples, prior=self.prior, encoder=self.encoder))  # type: ignore[arg-type]
+        estimate, render = timed(lambda: fitted.at(*finer(case)))
+        return Outcome(estimate, seconds, render=render, notes={"method": fitted.report.method})
 
 
 def coarse(case: Case) -> tuple[np.ndarray, ...]:

@@ -53,8 +53,8 @@ def outcomes(
     elif workers == 1:
         yield ((key, _attempt(job)) for key, job in jobs.items())
     else:
-        with closing(_in_processes(jobs, workers)) as found:
-            yield found
+        with closing(_in_processes(jobs, workers)) as done:
+            yield done
 
 
 def _attempt(job: Callable[[], T]) -> T | Failed:
@@ -75,8 +75,8 @@ def _in_processes(jobs: Mapping[K, Callable[[], T]], workers: int) -> Found[K, T
     """Carry out jobs in local processes, and those whose process died once more, one after another."""
     died: dict[K, Callable[[], T]] = {}
     for count, left in ((workers, jobs), (1, died)):
-        with closing(_once_in_processes(left, count)) as found:
-            for key, outcome in found:
+        with closing(_once_in_processes(left, count)) as done:
+            for key, outcome in done:
                 if outcome == DIED and left is jobs:
                     died[key] = jobs[key]
                 else:

@@ -188,17 +188,17 @@ def peers(given: Given) -> dict[str, Callable[[], Values]]:
     if given.lattice is not None:
         return {f"spline {k}": partial(spline, given, k) for k in PEER_DEGREES}
     dims, radials = given.truth.ndim, product(KERNELS, ["" if given.noise == 0 else ", smoothing"])
-    found: dict[str, Callable[[], Values]] = {}
+    suitable: dict[str, Callable[[], Values]] = {}
     for kernel, suffix in radials:
         work = partial(smoothed, given, kernel) if suffix else partial(radial, given, kernel, 0.0, given.scored)
-        found[f"RBF {kernel.replace('_', ' ')}{suffix}"] = work
-    found["griddata linear"] = partial(triangulated, given, "linear")
+        suitable[f"RBF {kernel.replace('_', ' ')}{suffix}"] = work
+    suitable["griddata linear"] = partial(triangulated, given, "linear")
     if dims < 3:
-        found["griddata cubic"] = partial(triangulated, given, "cubic")
+        suitable["griddata cubic"] = partial(triangulated, given, "cubic")
     if given.noise:
         more = {1: {"smoothing spline, GCV": line}, 2: {"bivariate spline, true σ": bivariate}}
-        found |= {name: partial(work, given) for name, work in more.get(dims, {}).items()}
-    return found
+        suitable |= {name: partial(work, given) for name, work in more.get(dims, {}).items()}
+    return suitable
 
 
 def decibels(estimate: Values, truth: Values, where: Known) -> float:
@@ -280,9 +280,9 @@ def margins(records: Sequence[Record]) -> Frame:
         cell = record["cell"]
         scores.setdefault((cell["signal"]["name"], cell["task"]), {})[cell["method"]["name"]] = record
     rows = []
-    for (field, sampling), found in scores.items():
-        if set(found) == {COORDNET, PEERS}:
-            own, others = found[COORDNET], found[PEERS]
+    for (field, sampling), of_cell in scores.items():
+        if set(of_cell) == {COORDNET, PEERS}:
+            own, others = of_cell[COORDNET], of_cell[PEERS]
             best = max(others["scores"], key=others["scores"].__getitem__)
             shape = "×".join(map(str, own["cell"]["signal"]["grid"]))
             default, peer = own["scores"][COORDNET], others["scores"][best]

@@ -143,10 +143,10 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
         baseline("non-local means (OpenCV), best of 6", noise_peers.non_local_means, package="cv2"),
         baseline("CBM3D, best of 4 σ", noise_peers.best_block_matching, package="bm3d"),
     )
-    found: dict[Task, Sequence[Method]] = {}
+    tasks: dict[Task, Sequence[Method]] = {}
 
     def add(name: str, degrade: Degrade, peers: Sequence[Method]) -> None:
-        found[Noisy(name, "full", measure="clean", degrade=degrade)] = (*peers, nothing, *ours)
+        tasks[Noisy(name, "full", measure="clean", degrade=degrade)] = (*peers, nothing, *ours)
 
     for quality in (95, 75):
         add(f"white, σ = {SIGMA_BEFORE_JPEG}, then JPEG {quality}", partial(compressed, quality=quality), blind)
@@ -164,5 +164,5 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
     for quality in QUALITIES:
         task = Noisy(f"JPEG {quality}", "full", measure="clean", degrade=partial(decoded, quality=quality))
         smooth = baseline("total variation, best of 5", noise_peers.best_total_variation)
-        found[task] = (smooth, nothing, Method("denoise, noise jpeg", Unrounded(quality)))
-    return found
+        tasks[task] = (smooth, nothing, Method("denoise, noise jpeg", Unrounded(quality)))
+    return tasks

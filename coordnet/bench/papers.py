@@ -45,7 +45,7 @@ def column(table: str, kind: str, name: str, estimator: Callable[[Layout], Any],
     Networks" (ECCV 2022): the scale of each encoder (σ, half-width, or highest frequency), PSNR on test points in dB,
     seconds and parameters, on the authors' data. "clip" is what the authors' notebook prints for one clip of table 3.
     """
-    of, found = PICTURE if table in ("table1", "table2") else CLIP, []
+    of, methods = PICTURE if table in ("table1", "table2") else CLIP, []
     with (Path(__file__).parent / "printed.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if (row["table"], row["kind"]) == (table, kind)]
     for row in rows:
@@ -55,8 +55,8 @@ def column(table: str, kind: str, name: str, estimator: Callable[[Layout], Any],
             build, features = directional if turned else simple, NETWORKS[of][0]
         layout = Layout(build, encoder, float(row["scale"]), of, features)
         results = (row["psnr"], row["seconds"], row["parameters"]) if printed else ("", "", "")
-        found.append(Method(name.format(encoder.name), estimator(layout), results))
-    return found
+        methods.append(Method(name.format(encoder.name), estimator(layout), results))
+    return methods
 
 
 def smooth(prior: Smoothness, masked: bool = False) -> Method:
@@ -266,9 +266,9 @@ class Paper(Study):
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the report, every number as comma-separated values, and decibels against the abscissa."""
-        found = record_tables.sections(self.experiment, records)
-        text, drawn = record_tables.report(self.experiment, records, found), record_tables.draw(self.experiment, found)
-        return {".md": text, ".csv": record_tables.values(found), ".png": drawn}
+        parts = record_tables.sections(self.experiment, records)
+        text, drawn = record_tables.report(self.experiment, records, parts), record_tables.draw(self.experiment, parts)
+        return {".md": text, ".csv": record_tables.values(parts), ".png": drawn}
 
 
 DECLARED = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)

@@ -199,8 +199,8 @@ def menon(case: Case) -> Tensor:
 
 def _channels(case: Case, method: Callable[[np.ndarray], np.ndarray]) -> Tensor:
     """Apply a method of scikit-image to the measurements of every channel in float64."""
-    found = [method(values) for values in case.samples.values.double().movedim(-1, 0).numpy()]
-    return torch.from_numpy(np.stack(found, -1)).to(case.samples.values)
+    channels = [method(values) for values in case.samples.values.double().movedim(-1, 0).numpy()]
+    return torch.from_numpy(np.stack(channels, -1)).to(case.samples.values)
 
 
 def operator_of(case: Case) -> Any:

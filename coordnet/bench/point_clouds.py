@@ -136,21 +136,21 @@ def of_row(name: str, share: float) -> Given:
 
 
 def _clouds() -> dict[str, Cloud]:
-    found = {}
+    clouds = {}
     for name in ("waves", "Franke", "peaks", "hills"):
         for count in (500, 3000):
             draw = partial(of_function, name, count)
-            found[f"{name} {count}"] = Cloud(f"smooth, {count}", partial(draw, 0.0))
-            found[f"{name} {count} noise"] = Cloud("noisy", partial(draw, NOISE_LEVEL))
+            clouds[f"{name} {count}"] = Cloud(f"smooth, {count}", partial(draw, 0.0))
+            clouds[f"{name} {count} noise"] = Cloud("noisy", partial(draw, NOISE_LEVEL))
     for name in ("terrain", "topobathy"):
         for count in (2000, 20000):
-            found[f"{name} {count}"] = Cloud("terrain", partial(of_field, name, count), FIELDS_OF_POINTS[name])
+            clouds[f"{name} {count}"] = Cloud("terrain", partial(of_field, name, count), FIELDS_OF_POINTS[name])
     for name in ("camera", "moon"):
-        found[f"{name} quarter"] = Cloud("photograph", partial(of_photograph, name, 0.25), FIELDS_OF_POINTS[name])
+        clouds[f"{name} quarter"] = Cloud("photograph", partial(of_photograph, name, 0.25), FIELDS_OF_POINTS[name])
     for noise, word in ((0.0, ""), (NOISE_LEVEL, " noise")):
-        found[f"bubble 2000{word}"] = Cloud("volume", partial(of_function, "bubble", 2000, noise))
-    found["co2 half"] = Cloud("row", partial(of_row, "co2", 0.5), FIELDS_OF_POINTS["co2"])
-    return found
+        clouds[f"bubble 2000{word}"] = Cloud("volume", partial(of_function, "bubble", 2000, noise))
+    clouds["co2 half"] = Cloud("row", partial(of_row, "co2", 0.5), FIELDS_OF_POINTS["co2"])
+    return clouds
 
 
 CLOUDS = _clouds()

@@ -79,19 +79,19 @@ def peers(given: Given, kind: str) -> dict[str, Estimate]:
     """Return the peers that suit a cloud of a kind, by their names."""
     work = smoothed if given.noise else radial
     suffix = ", best smoothing" if given.noise else ""
-    found: dict[str, Estimate] = {
+    suitable: dict[str, Estimate] = {
         f"RBF {kernel.replace('_', ' ')}{suffix}": partial(work, given, kernel) for kernel in KERNELS
     }
     dims = given.places.shape[1]
     if dims > 1:
-        found["griddata linear"] = partial(triangulated, given, "linear")
+        suitable["griddata linear"] = partial(triangulated, given, "linear")
     if dims == 2:
-        found["griddata cubic"] = partial(triangulated, given, "cubic")
+        suitable["griddata cubic"] = partial(triangulated, given, "cubic")
     if kind == "terrain" and len(given.places) <= KRIGED:
         packages = {"pykrige": kriged_by_pykrige, "gstools": kriged_by_gstools, "verde": splined_by_verde}
         names = {"pykrige": "PyKrige", "gstools": "GSTools", "verde": "verde SplineCV"}
-        found |= {names[key]: partial(made, given) for key, made in packages.items() if find_spec(key) is not None}
-    return found
+        suitable |= {names[key]: partial(made, given) for key, made in packages.items() if find_spec(key) is not None}
+    return suitable
 
 
 def rms(errors: Values) -> float:

@@ -37,13 +37,13 @@ class Quality(Study):
         """Return the mean score of each method over the signals, beside the first method of its task."""
         sections = ["# Reconstructions beside their peers", PREFACE]
         for experiment in EXPERIMENTS:
-            found = [r for r in records if r["cell"]["experiment"] == experiment.name]
-            if found and experiment.name.startswith("intervals"):
-                sections += [f"## {experiment.title}", markdown(intervals.table(flat(found)))]
-            elif found:
+            own = [r for r in records if r["cell"]["experiment"] == experiment.name]
+            if own and experiment.name.startswith("intervals"):
+                sections += [f"## {experiment.title}", markdown(intervals.table(flat(own)))]
+            elif own:
                 score = f"scores.{experiment.measure}", "dB"
                 counted = ("notes.iterations", "steps") if experiment.name == "iterations" else score
-                sections += [f"## {experiment.title}", markdown(_comparison(flat(found), *counted))]
+                sections += [f"## {experiment.title}", markdown(_comparison(flat(own), *counted))]
         rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
         sections += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
         return {".md": "\n\n".join(sections) + "\n"}

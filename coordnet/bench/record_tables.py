@@ -88,8 +88,8 @@ class Section:
 def sections(experiment: Experiment, records: Sequence[Record]) -> list[Section]:
     """Return a section for each task and size, large sizes first."""
     groups = flat(records).groupby(SECTION, sort=False)
-    found = [_section(experiment, str(task), int(size), part) for (task, size), part in groups]
-    return sorted(found, key=lambda section: -section.size)
+    parts = [_section(experiment, str(task), int(size), part) for (task, size), part in groups]
+    return sorted(parts, key=lambda section: -section.size)
 
 
 def _section(experiment: Experiment, task: str, size: int, frame: Frame) -> Section:
@@ -138,8 +138,8 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
     trained = lines["cell.method.group"] == "gradient"
     lines.loc[trained, DEPTH] = lines.loc[trained, DEPTH].fillna(0)  # a linear head
     printed = {(task.name, m.name): m.printed for task, methods in experiment.blocks.items() for m in methods}
-    found = [printed.get(key, ("", "", "")) for key in zip(lines["cell.task"], lines["name"], strict=True)]
-    lines[["printed_psnr", "printed_seconds", "printed_parameters"]] = found
+    as_printed = [printed.get(key, ("", "", "")) for key in zip(lines["cell.task"], lines["name"], strict=True)]
+    lines[["printed_psnr", "printed_seconds", "printed_parameters"]] = as_printed
     lines["notes.peak_mib"] = each["notes.peak_mib"].median()
     return lines
 
@@ -178,12 +178,12 @@ def report(experiment: Experiment, records: Sequence[Record], found: Sequence[Se
 
 def _origin(experiment: Experiment, records: Sequence[Record]) -> str:
     machines = [r["machine"] for r in records]
-    found = {f"{m['gpu'] or 'processor'}, {m['threads']} threads, PyTorch {m['torch']}" for m in machines}
+    places = {f"{m['gpu'] or 'processor'}, {m['threads']} threads, PyTorch {m['torch']}" for m in machines}
     commits = sorted({m["commit"] or "no checkout" for m in machines})
     seconds = sum(value or 0.0 for r in records if not failed(r) for value in r["seconds"].values())
     took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
     return (
-        f"The protocol trains networks for {experiment.epochs} epochs. Measured on: {'; '.join(sorted(found))}. "
+        f"The protocol trains networks for {experiment.epochs} epochs. Measured on: {'; '.join(sorted(places))}. "
         f"Fits and renders of all cells together: {took}. Commits: {', '.join(commits)}."
     )
 

@@ -65,9 +65,9 @@ class Cell:
         return self._record(trial.result | ({"warnings": texts} if texts else {}))
 
     def _measured(self) -> dict[str, Any]:
-        found = self.work(self)
-        scores = {k: v if v is not None and math.isfinite(v) else None for k, v in found.scores.items()}
-        result = {"status": "done", "scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
+        outcome = self.work(self)
+        scores = {k: v if v is not None and math.isfinite(v) else None for k, v in outcome.scores.items()}
+        result = {"status": "done", "scores": scores, "seconds": dict(outcome.seconds), "notes": dict(outcome.notes)}
         json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
         return result
 
@@ -88,8 +88,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, partial):
         return {"function": plain(value.func), **value.keywords}
     if is_dataclass(value) and not isinstance(value, type):
-        found = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
-        kept = {k: v for k, (v, default) in found.items() if type(v) in (int, float) or v != default}
+        values = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
+        kept = {k: v for k, (v, default) in values.items() if type(v) in (int, float) or v != default}
         return {"kind": type(value).__name__, **{k: plain(v) for k, v in kept.items()}}
     if callable(value):
         return getattr(value, "name", None) or value.__name__
@@ -104,8 +104,8 @@ def _where(device: str) -> dict[str, Any]:
     command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     commit = None
     with suppress(OSError):  # there may be no git
-        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
-        commit = found.stdout.strip() or None
+        described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+        commit = described.stdout.strip() or None
     return {**machine(torch.device(device)), "commit": commit}
 
 
@@ -126,19 +126,19 @@ def read(folder: Path) -> dict[str, Record]:
     The last result of several records with the same key counts, or the last failure if there is no result. A last line
     without a line end was cut off by a kill and is skipped; any other line that is not a record raises ValueError.
     """
-    path, found = folder / NAME, {}
+    path, by_key = folder / NAME, {}
     lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
             if not isinstance(record["key"], str) or not isinstance(record.get("cell", {}), dict):
                 raise TypeError(line)
-            if record["key"] not in found or not failed(record) or failed(found[record["key"]]):
-                found.pop(record["key"], None)
-                found[record["key"]] = record
+            if record["key"] not in by_key or not failed(record) or failed(by_key[record["key"]]):
+                by_key.pop(record["key"], None)
+                by_key[record["key"]] = record
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(f"{path}: expected a record in line {number}, found {line[:40]!r}") from None
-    return found
+    return by_key
 
 
 @contextmanager
@@ -211,11 +211,11 @@ class Study(ABC):
     def records(self, folder: Path) -> list[Record]:
         """Read the study's records, or raise ValueError if there are none."""
         names = self.experiments or (self.name,)
-        found = [r for r in read(folder).values() if r["cell"]["experiment"] in names]
-        if not found:
+        own = [r for r in read(folder).values() if r["cell"]["experiment"] in names]
+        if not own:
             expected = f"expected records of {self.name}, found none; run coordnet bench {self.name} first"
             raise ValueError(f"{folder / NAME}: {expected}")
-        return found
+        return own
 
     def write(self, folder: Path) -> list[Path]:
         """Write the tables and the figure beside the records, and return their paths."""

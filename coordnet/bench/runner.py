@@ -60,8 +60,8 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
             continue
         bar: dict[str, Any] = {"total": len(cells), "initial": len(cells) - len(new), "desc": study.name}
         carried_out = outcomes({cell.key: cell.run for cell in new}, workers=options.workers, dask=options.dask)
-        with carried_out as found, appending(folder) as add, tqdm(**bar, disable=not progress) as shown:
-            for key, outcome in found:
+        with carried_out as results, appending(folder) as add, tqdm(**bar, disable=not progress) as shown:
+            for key, outcome in results:
                 record = cells[key].failed(outcome.reason) if isinstance(outcome, Failed) else outcome
                 add(record)
                 done[record["key"]] = record

@@ -123,8 +123,8 @@ def parts_of(name: str, seed: int, axes: Axes) -> Parts:
 
 def anomaly_scores(net: AttentionClassifier, parts: Parts) -> dict[str, float]:
     """Return precision, recall and F1 of the anomalous class."""
-    found, true = guesses(net, parts.test) == 1, parts.test.labels == 1
-    return dict(zip(SCORES, precision_recall_f1(found, true), strict=True))
+    guessed, true = guesses(net, parts.test) == 1, parts.test.labels == 1
+    return dict(zip(SCORES, precision_recall_f1(guessed, true), strict=True))
 
 
 def precision_recall_f1(found: torch.Tensor, true: torch.Tensor) -> tuple[float, float, float]:

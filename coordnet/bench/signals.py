@@ -86,14 +86,14 @@ class Finder:
     def find(self, data: Path, count: int | None = None, *, quick: bool = False) -> list[Signal]:
         """Return the signals of the first ``count`` files, shorter if ``quick``; MediaError if there are none."""
         folders, suffixes = self.files
-        lengths, found = [size // QUICK if quick else size for size in self.sizes], []
+        lengths, signals = [size // QUICK if quick else size for size in self.sizes], []
         for folder in (data / name for name in folders):
             files = sorted(p for p in folder.glob("*") if p.suffix.lower() in suffixes and p.is_file())
             for path in [p for p in files if not self.names or p.stem in self.names][:count]:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
-                found += [Signal(kind, path.name, digest, n, path) for kind in self.kinds for n in lengths]
-            if found:
-                return found
+                signals += [Signal(kind, path.name, digest, n, path) for kind in self.kinds for n in lengths]
+            if signals:
+                return signals
         places, what = " or ".join(str(data / name) for name in folders), " and ".join(self.names)
         raise MediaError(f"{data}: expected {what or f'{self.kinds[0]}s'} in {places}, found none")
 

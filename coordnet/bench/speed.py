@@ -45,11 +45,11 @@ class Target:
 
     def line(self, tasks: Tasks) -> dict[str, str]:
         """Return a row of the table of targets."""
-        found = self.found(tasks)
-        holds = "not measured" if found is None else "holds" if found <= self.most else "DOES NOT HOLD"
+        measured = self.found(tasks)
+        holds = "not measured" if measured is None else "holds" if measured <= self.most else "DOES NOT HOLD"
         factor, unit = (1, "GiB") if self.task.startswith("memory") else (1e3, "ms")
         factor, unit = (factor, unit) if self.peer is None else (1, f"× {self.peer.split(',')[0]}")
-        most, text = ("" if value is None else f"{factor * value:.3g} {unit}" for value in (self.most, found))
+        most, text = ("" if value is None else f"{factor * value:.3g} {unit}" for value in (self.most, measured))
         head = {"device": self.device, "task": self.task, "method": self.method}
         return {**head, "at most": most, "found": text, "": holds}
 
@@ -134,10 +134,10 @@ def times(tasks: Tasks) -> pd.DataFrame:
     """Return the times of the shown tasks, a row for each method and two columns for each device."""
     lines = []
     for task in SHOWN:
-        found = {device: tasks.get((device, task)) for device in DEVICES}
-        for method in dict.fromkeys(m for record in found.values() if record for m in record["seconds"]):
+        records = {device: tasks.get((device, task)) for device in DEVICES}
+        for method in dict.fromkeys(m for record in records.values() if record for m in record["seconds"]):
             line = {"task": task, "method": method}
-            for device, record in found.items():
+            for device, record in records.items():
                 line[device.upper()], line[f"{device.upper()} × its peer"] = _time(record, method)
             lines.append(line)
     return pd.DataFrame(lines)
@@ -149,8 +149,8 @@ def _time(record: Record | None, method: str) -> tuple[str, str]:
     seconds, notes = record["seconds"][method], record["notes"][method]
     if seconds is None:
         return notes["stopped"], ""
-    found = notes["peer"] and ratio(record, method, notes["peer"])
-    return f"{1e3 * seconds:.2f} ms", "" if found is None else f"{found:.2f} × {notes['peer'].split(',')[0]}"
+    relative = notes["peer"] and ratio(record, method, notes["peer"])
+    return f"{1e3 * seconds:.2f} ms", "" if relative is None else f"{relative:.2f} × {notes['peer'].split(',')[0]}"
 
 
 def ratio(record: Record, method: str, peer: str, limit: float | None = None) -> float | None:
@@ -162,18 +162,18 @@ def ratio(record: Record, method: str, peer: str, limit: float | None = None) ->
 
 
 def _machine(tasks: Tasks, device: str) -> str:
-    found = next((r["machine"] for key, r in tasks.items() if key[0] == device), None)
-    if found is None:
+    machine = next((r["machine"] for key, r in tasks.items() if key[0] == device), None)
+    if machine is None:
         return f"{device.upper()}: not measured."
-    where = found["gpu"] or f"{found['processor']}, {found['threads']} threads"
-    return f"{device.upper()}: {where}, torch {found['torch']}, SciPy {found['scipy']}."
+    where = machine["gpu"] or f"{machine['processor']}, {machine['threads']} threads"
+    return f"{device.upper()}: {where}, torch {machine['torch']}, SciPy {machine['scipy']}."
 
 
 def medians(tasks: Tasks, device: str, method: str) -> list[tuple[int, float]]:
     """Return the rendered points and the seconds of a method on pictures of every size."""
     kind = t.picture.__name__
-    found = [r for (where, _), r in tasks.items() if where == device and r["cell"]["method"]["name"] == kind]
-    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in found if r["seconds"].get(method))
+    records = [r for (where, _), r in tasks.items() if where == device and r["cell"]["method"]["name"] == kind]
+    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in records if r["seconds"].get(method))
 
 
 def spread(tasks: Tasks, device: str) -> str:

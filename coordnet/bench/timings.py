@@ -285,12 +285,12 @@ def _measured(start: float, output: int) -> dict[str, float]:
 def large(rows: Rows, device: str, name: str, size: int) -> None:
     """Enlarge one large picture, and measure its peak memory: that of a GPU, or of a process of its own."""
     if device == "cpu":
-        found = limited(partial(enlarge_whole if name == IN_MEMORY else enlarge_rows, size))[0]
+        scores = limited(partial(enlarge_whole if name == IN_MEMORY else enlarge_rows, size))[0]
     else:
-        (found, seconds), peak = with_peak(lambda: once(lambda: enlarge_whole(size, device)), device)
-        found |= {"seconds": seconds, "peak_gib": (peak or 0.0) / 1024}
-    rows.seconds[name] = found.pop("seconds")
-    rows.scores.update(found)
+        (scores, seconds), peak = with_peak(lambda: once(lambda: enlarge_whole(size, device)), device)
+        scores |= {"seconds": seconds, "peak_gib": (peak or 0.0) / 1024}
+    rows.seconds[name] = scores.pop("seconds")
+    rows.scores.update(scores)
     rows.notes[name] = {"outputs": 4 * size**2, "peer": None}
 
 

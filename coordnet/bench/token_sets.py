@@ -65,13 +65,13 @@ def relation(a: Float[Tensor, "n 4"], b: Float[Tensor, "n 4"]) -> Int[Tensor, " 
     first, last = a[:, :2] < b[:, :2], a[:, 2:] < b[:, 2:]
     before, after = a[:, 2:] < b[:, :2], a[:, :2] > b[:, 2:]
     apart = before | after
-    found = torch.full((len(a),), -1)
-    found[(~first & last).all(1)] = 0
-    found[(first & ~last).all(1)] = 1
+    relations = torch.full((len(a),), -1)
+    relations[(~first & last).all(1)] = 0
+    relations[(first & ~last).all(1)] = 1
     for axis, labels in ((1, (2, 3)), (0, (4, 5))):
         for side, label in zip((before, after), labels, strict=True):
-            found[side[:, axis] & ~apart[:, 1 - axis]] = label
-    return found
+            relations[side[:, axis] & ~apart[:, 1 - axis]] = label
+    return relations
 
 
 def scenes(count: int, seed: int) -> Part:
@@ -90,11 +90,11 @@ def scenes(count: int, seed: int) -> Part:
     labels = torch.arange(count) % len(RELATIONS)
     pair = torch.empty(count, 2, 4)
     for label in range(len(RELATIONS)):
-        places, found = (labels == label).nonzero()[:, 0], torch.empty(0, 2, 4)
-        while len(found) < len(places):
+        places, pairs = (labels == label).nonzero()[:, 0], torch.empty(0, 2, 4)
+        while len(pairs) < len(places):
             a, b = drawn(64 * len(places)), drawn(64 * len(places))
-            found = torch.cat([found, torch.stack([a, b], 1)[relation(a, b) == label]])
-        pair[places] = found[: len(places)]
+            pairs = torch.cat([pairs, torch.stack([a, b], 1)[relation(a, b) == label]])
+        pair[places] = pairs[: len(places)]
     others = drawn(count * (BOXES - 2)).unflatten(0, (count, -1))
     marks = torch.eye(BOXES)[:, :2].expand(count, -1, -1)
     return Part(marks, torch.cat([pair, others], 1), labels)

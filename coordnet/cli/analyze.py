@@ -55,7 +55,7 @@ def run(
         nodes = [specs.parse_node(text) for text in at or []]
         pages = dict(_encoder(text, samples, output.seed) for text in encoder or ["gaussian"])
         drawn, numbers = encoder_figure(pages, nodes)
-        table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()]
+        table = [f"{label}\n    {describe(measures)}" for label, measures in numbers.items()]
     record |= {
         **report.origin("analyze", output),
         "analysis": name,
@@ -87,9 +87,9 @@ def _described(model: Reconstruction, numbers: dict[str, Any]) -> list[str]:
     if "variance_db" in numbers:
         least, most = numbers["variance_db"].values()
         lines.append(f"learned variance of a mode: {least:.1f} to {most:.1f} dB against the noise")
-    for j, found in enumerate(numbers.get("matrices", []), 1):
-        condition = "infinite" if found["condition"] is None else f"{found['condition']:.3g}"
-        lines.append(f"matrix {j}: stable rank {found['stable_rank']:.1f}, condition number {condition}")
+    for j, measures in enumerate(numbers.get("matrices", []), 1):
+        condition = "infinite" if measures["condition"] is None else f"{measures['condition']:.3g}"
+        lines.append(f"matrix {j}: stable rank {measures['stable_rank']:.1f}, condition number {condition}")
     return lines
 
 

@@ -40,7 +40,7 @@ def _in_memory(
 ) -> Shown:
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
     made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
-    found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
+    settings = {name: made.report[name] for name in ("sigma", "noise", "prior")}
     tiles = made.report.get("tiles")  # none where the picture was fitted as a whole
     chosen = _chosen(made, len(media.grid), sigma, noise, prior) + (f" in {report.size(tiles)} tiles" if tiles else "")
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
@@ -50,7 +50,9 @@ def _in_memory(
         sureness = "each coefficient is in its interval of the file, before values are clipped to 8 bits"
     elif Path(signal).suffix.lower() in JPEG_SUFFIXES:
         chosen, sureness = f"{chosen}; --noise jpeg removes JPEG's rounding", f"{sureness} but for JPEG's rounding"
-    return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
+    return Shown(
+        made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**settings, "expected_psnr": expected}
+    )
 
 
 def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, prior: Any, common: Batch) -> Made:
@@ -64,19 +66,19 @@ def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, pr
     blocks = made.report["blocks"]
     chosen = _chosen(made, len(blocks), sigma, noise, prior) + f" in {report.size(blocks)} blocks"
     names = ("sigma", "noise", "prior", "expected_psnr")
-    found = {name: made.report[name] for name in names} | {"report": made.report, "seed": common.seed}
-    return Made(rows, made.signal.shape, found, chosen)
+    settings = {name: made.report[name] for name in names} | {"report": made.report, "seed": common.seed}
+    return Made(rows, made.signal.shape, settings, chosen)
 
 
 def _chosen(made: Restored, axes: int, sigma: float | None, noise: str, prior: Any) -> str:
     """Return the words for the noise of a signal of some axes, and for the prior."""
-    found = made.report
-    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
+    report = made.report
+    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {report['sigma']:.4g}"
     words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
-    chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
-    lost = found["noise"]["lost"]
+    chosen = f"{words if made.noise is None else made.noise} ({how}), {report['prior']} prior"
+    lost = report["noise"]["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
-    return chosen + _other_prior(found, axes) * (prior == "auto")
+    return chosen + _other_prior(report, axes) * (prior == "auto")
 
 
 def _other_prior(found: dict[str, Any], axes: int) -> str:

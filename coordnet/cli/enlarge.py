@@ -99,8 +99,8 @@ def _in_rows(source: RowFile, place: Path, factor: float, kind: PixelKind, memor
     check_room("factor", shape, source, place.absolute().parent)
     options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
     rows, made, expected = upscale_rows(source, factor, **options)
-    found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory, "report": made}
-    return Made(rows, shape, found, _chosen(made))
+    record = {**_upscaling(made, factor, source.alpha, expected), "memory": memory, "report": made}
+    return Made(rows, shape, record, _chosen(made))
 
 
 def _in_blocks(
@@ -112,5 +112,5 @@ def _in_blocks(
         return upscaled(image, factor, samples=kind, prior=prior, alpha=alpha, memory=memory)
 
     made, rows = computed(fit, source, place, common)
-    found = {**_upscaling(made.report, factor, source.alpha, made.expected_psnr), "memory": memory}
-    return Made(rows, made.signal.shape, found | {"report": made.report}, _chosen(made.report))
+    record = {**_upscaling(made.report, factor, source.alpha, made.expected_psnr), "memory": memory}
+    return Made(rows, made.signal.shape, record | {"report": made.report}, _chosen(made.report))

@@ -53,13 +53,13 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
             made = open_dataset(out)
         else:
             _write(made, [out, *apart])
-        found = {name: _described(dataset[name], made[name], *reports[name]) for name in chosen}
+        variables = {name: _described(dataset[name], made[name], *reports[name]) for name in chosen}
         drawn = _figure(dataset, made, chosen[0], dims)
     drawn.savefig(figure, dpi=110)
     said = report.origin("fill", output)
-    said |= {"variables": found, "out": str(out), "seed": output.seed, "versions": report.versions()}
+    said |= {"variables": variables, "out": str(out), "seed": output.seed, "versions": report.versions()}
     record.write_text(json.dumps(said, indent=2, ensure_ascii=False, default=str) + "\n")
-    lines = [f"{name}: {_words(part)}" for name, part in found.items()]
+    lines = [f"{name}: {_words(part)}" for name, part in variables.items()]
     beside = ", ".join(path.name for path in (*apart, figure))
     report.show(said, [*lines, f"written to {out}, with {beside} and {record.name}"], output)
 
@@ -152,11 +152,11 @@ def _chosen(dataset: xarray.Dataset, names: list[str], cube: Path) -> list[str]:
     for name in names:
         _checks.choice("var", name, [str(key) for key in dataset.data_vars])
     named = names or [str(key) for key, array in dataset.data_vars.items() if array.dtype.kind == "f" and array.ndim]
-    found = [name for name in named if _lacks(dataset[name])]
-    if not found or (names and found != names):
-        whole = [name for name in named if name not in found]
+    lacking = [name for name in named if _lacks(dataset[name])]
+    if not lacking or (names and lacking != names):
+        whole = [name for name in named if name not in lacking]
         raise mismatch(cube, "a variable with missing values", ", ".join(whole) or "none of numbers")
-    return found
+    return lacking
 
 
 def _lacks(array: xarray.DataArray) -> bool:

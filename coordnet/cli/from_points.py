@@ -78,22 +78,22 @@ def _columns(path: Path, dims: int, asked: str | None, *, values: int) -> tuple[
 
     Fewer ``values`` after the coordinates, or infinite ones, are refused.
     """
-    names, found = read_table(path)
-    if values and not names and dims == 1 and found.shape[1] > 2:
+    names, columns = read_table(path)
+    if values and not names and dims == 1 and columns.shape[1] > 2:
         expected = "a position and a value a line, or a header such as x,value0,value1"
-        raise MediaError(f"{path}: expected {expected}, as --shape has one length, found {found.shape[1]} columns")
+        raise MediaError(f"{path}: expected {expected}, as --shape has one length, found {columns.shape[1]} columns")
     if asked is not None and not names:
         raise MediaError(f"{path}: expected a header with the names of --columns, found numbers")
     if names:
         order = _order(path, names, dims) if asked is None else _asked(path, names, asked, dims, values)
-        names, found = [names[i] for i in order], found[:, order]
-    if found.shape[1] < dims + values:
+        names, columns = [names[i] for i in order], columns[:, order]
+    if columns.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
-        raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")
-    found = found if values else found[:, :dims]
-    if not bool(torch.isfinite(found).all()):
+        raise MediaError(f"{path}: expected {expected}, found {columns.shape[1]} columns")
+    columns = columns if values else columns[:, :dims]
+    if not bool(torch.isfinite(columns).all()):
         raise MediaError(f"{path}: expected finite numbers, found empty cells, NaN or infinity")
-    return names, found
+    return names, columns
 
 
 def _asked(path: Path, names: Sequence[str], asked: str, dims: int, values: int) -> list[int]:

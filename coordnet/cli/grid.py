@@ -94,9 +94,9 @@ def _score(fit: Reconstruction, read: Stations, asked: bool | None) -> dict[str,
         if asked:
             raise
         return None
-    found = asdict(score)
-    finite = [[None if x != x else x for x in np.atleast_1d(found[name]).tolist()] for name in ("rmse", "r2")]
-    return found | {name: _by_column(numbers) for name, numbers in zip(("rmse", "r2"), finite, strict=True)}
+    fields = asdict(score)
+    finite = [[None if x != x else x for x in np.atleast_1d(fields[name]).tolist()] for name in ("rmse", "r2")]
+    return fields | {name: _by_column(numbers) for name, numbers in zip(("rmse", "r2"), finite, strict=True)}
 
 
 def _by_column(numbers: list[float | None]) -> float | None | list[float | None]:
@@ -109,11 +109,11 @@ def _evaluated(
 ) -> StationGrid:
     """Evaluate a fit on the grid."""
     options: Any = {"spacing": spacing, "max_distance": max_distance, "drift": drift}
-    found, beyond = fit.grid(**options), fit.extrapolates(spacing)
+    field, beyond = fit.grid(**options), fit.extrapolates(spacing)
     axes = {axis.name: axis.covered(step) for axis, step in zip(fit.lattice.named, spacing, strict=True)}  # type: ignore[union-attr]
     shape = tuple(map(len, axes.values()))
     deviation = fit.grid(std=True, **options).values.reshape(*shape, -1) if is_sure else None
-    return StationGrid(fit, axes, found.values.reshape(*shape, -1), deviation, beyond.values)
+    return StationGrid(fit, axes, field.values.reshape(*shape, -1), deviation, beyond.values)
 
 
 def _record(path: Path, read: Stations, method: Method, made: StationGrid, common: Common) -> report.Record:
@@ -168,18 +168,18 @@ def _write(folder: Path, made: StationGrid, read: Stations, record: report.Recor
 
 def _variables(made: StationGrid, read: Stations) -> dict[str, Variable]:
     """Return the values, their deviations, and where they are extrapolated, with what CF says of them."""
-    found = {}
+    variables = {}
     for channel, name in enumerate(read.names):
         told = {"units": read.units.get(name), "standard_name": read.standard_names.get(name)}
         own = {key: text for key, text in told.items() if text}
         if made.deviation is not None:
             error = own | {key: f"{text} standard_error" for key, text in own.items() if key == "standard_name"}
             error["long_name"] = f"standard deviation of the errors of {name}"
-            found[f"{name}_std"] = Variable(made.deviation[..., channel], error)
+            variables[f"{name}_std"] = Variable(made.deviation[..., channel], error)
             own["ancillary_variables"] = f"{name}_std extrapolated"
-        found[name] = Variable(made.field[..., channel], {"long_name": name, **own})
+        variables[name] = Variable(made.field[..., channel], {"long_name": name, **own})
     flags = {"long_name": "1 where the values are extrapolated", "units": "1"}
-    return {name: found[name] for name in sorted(found, key=lambda name: name not in read.names)} | {
+    return {name: variables[name] for name in sorted(variables, key=lambda name: name not in read.names)} | {
         "extrapolated": Variable(made.beyond.astype(float), flags)
     }
 
@@ -237,8 +237,8 @@ def _lines(record: report.Record, folder: Path) -> list[str]:
 def _column_lines(record: report.Record) -> list[str]:
     """Return what was found of each column of values."""
     lines, score, names = [], record["score"] or {}, record["values"]
-    found = record["residual"], score.get("rmse"), score.get("r2"), record["report"].get("signals", record["report"])
-    columns = (part if isinstance(part, list) else [part] * len(names) for part in found)
+    numbers = record["residual"], score.get("rmse"), score.get("r2"), record["report"].get("signals", record["report"])
+    columns = (part if isinstance(part, list) else [part] * len(names) for part in numbers)
     for name, residual, rmse, r2, fitted in zip(names, *columns, strict=True):
         error = "" if rmse is None else f", error by cross-validation {rmse:.3g}"
         share = "" if r2 is None else f", R² {r2:.4f}"

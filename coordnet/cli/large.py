@@ -65,8 +65,8 @@ def in_rows(command: str, path: Path, make: Callable[[RowFile, Path], Made], com
         made = make(source, final)
         check_room("out", made.shape, source, staging)
         stored = _written(made.rows, made.shape, source, path, staging, common)
-        found = {**made.found, "seconds": time.perf_counter() - start, "device": "cpu"}
-        record = record_of(command, path.stem, made.shape, common, found)
+        settings = {**made.found, "seconds": time.perf_counter() - start, "device": "cpu"}
+        record = record_of(command, path.stem, made.shape, common, settings)
         if len(made.shape) == 3 and common.is_drawn:
             titles = (f"{path.stem}, its middle", f"{command}, its middle")
             _draw_middle(source, replace(source, stored=stored), staging / "figure.png", titles)
@@ -212,9 +212,9 @@ def write_blocks(store: Any, path: str, done: str, many: Many, output: Output) -
     try:
         with (
             tqdm(total=len(store), initial=len(store) - len(jobs), **options) as bar,
-            outcomes(jobs, workers=many.workers, dask=many.dask) as found,
+            outcomes(jobs, workers=many.workers, dask=many.dask) as results,
         ):
-            for (name, *index), outcome in found:
+            for (name, *index), outcome in results:
                 if isinstance(outcome, Failed):
                     place = f"block {'.'.join(map(str, index))} of {name}"
                     kept = "the blocks that are done are kept, and the same command goes on from there"

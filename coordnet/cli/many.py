@@ -44,8 +44,8 @@ def each(command: str, work: Work, signals: list[str], common: Batch, beside: Be
     done, lines = len(files) - len(jobs) - len(failures), []
     disable = None if common.progress else True  # None shows the bar on a screen alone, where it hides no failure
     bar = tqdm(total=len(jobs), desc=command, unit="file", disable=disable, dynamic_ncols=True)
-    with bar, outcomes(jobs, workers=common.workers, dask=common.dask) as found:
-        for file, outcome in found:
+    with bar, outcomes(jobs, workers=common.workers, dask=common.dask) as results:
+        for file, outcome in results:
             bar.update()
             if isinstance(outcome, Failed):
                 failures[file] = outcome.reason.removeprefix(f"{_absolute(file)}: ")
@@ -68,14 +68,14 @@ def _jobs(command: str, work: Work, files: Mapping[str, Batch], folder: Path) ->
     names = Counter(map(_name, files))
     for file, options in files.items():
         place, asked = folder / _name(file), origin(command, options)
-        found = {} if options.force else _earlier(place)
-        if found == asked:
+        earlier = {} if options.force else _earlier(place)
+        if earlier == asked:
             continue
         if names[place.name] > 1:
             named = f"{names[place.name]} whose results belong into {place}"
             refusals[file] = f"expected files of different names, found {named}; run them apart, each with an --out"
-        elif found:
-            other = f"{_difference(found, asked)} (--force replaces)"
+        elif earlier:
+            other = f"{_difference(earlier, asked)} (--force replaces)"
             refusals[file] = str(refused(place, "a new or empty folder", other))
         else:
             own = replace(options, out=place, quiet=True, is_one_of_many=True)

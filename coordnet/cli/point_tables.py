@@ -55,11 +55,11 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
     drift = asked.drift or []
     values = asked.value or [_other(table, [*axes, *drift])]
     sigma = [] if asked.sigma is None else [asked.sigma]
-    found = table.columns([*axes, *values, *drift, *sigma])
-    names, d = found.names, len(axes)
+    columns = table.columns([*axes, *values, *drift, *sigma])
+    names, d = columns.names, len(axes)
     used = d + len(values) + len(drift)
-    units = dict(zip(names, found.units, strict=False)) | _pairs("unit", asked.unit, names)
-    numbers = np.where(np.isin(found.numbers, asked.missing or []), np.nan, found.numbers)
+    units = dict(zip(names, columns.units, strict=False)) | _pairs("unit", asked.unit, names)
+    numbers = np.where(np.isin(columns.numbers, asked.missing or []), np.nan, columns.numbers)
     if used > len(set(names[:used])):
         raise mismatch(path, "another column for each coordinate, value and drift", ", ".join(names[:used]))
     periods = {name: _length(name, text) for name, text in _pairs("period", asked.period, names[:d]).items()}
@@ -141,13 +141,13 @@ def _other(table: Table, axes: Sequence[str]) -> str:
 
 def _pairs(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
     """Return the texts COLUMN=TEXT of an option by their columns, of which the file has the given names."""
-    by_name, found = {name.lower(): name for name in names}, {}
+    by_name, pairs = {name.lower(): name for name in names}, {}
     for text in texts or ():
         name, equals, value = (part.strip() for part in text.partition("="))
         if name.lower() not in by_name or not equals or not value:
             raise _checks.wrong(option, f"COLUMN=… with one of {', '.join(names)}", repr(text))
-        found[by_name[name.lower()]] = value
-    return found
+        pairs[by_name[name.lower()]] = value
+    return pairs
 
 
 def _length(name: str, text: str) -> float:

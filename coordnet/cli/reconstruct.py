@@ -60,8 +60,8 @@ def fitted(
     record: report.Record = {}
     if tuning.tune:
         options: Any = {"criterion": tuning.criterion, "folds": tuning.folds, "seed": common.seed}
-        method, found = tuned(method, samples, **options, progress=common.progress)
-        record = {"tuning": {"criterion": found.criterion, "tried": found.table}}
+        method, tuning_report = tuned(method, samples, **options, progress=common.progress)
+        record = {"tuning": {"criterion": tuning_report.criterion, "tried": tuning_report.table}}
     if uncertainty:
         specs.check_uncertainty(samples, method)
     largest = None if method.solver == "closed-form" else math.prod(samples.grid)
@@ -71,12 +71,12 @@ def fitted(
     def work(part: Samples) -> Reconstruction:
         return method.fit(part, generator=generator.clone_state(), **options)  # tiles draw alike in any order
 
-    (fit, found), seconds = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
+    (fit, fit_report), seconds = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
     if isinstance(fit, Tensor):
-        return Fitted(method, None, fit, found, {"fit": choosing + seconds, "render": 0.0}, record)
+        return Fitted(method, None, fit, fit_report, {"fit": choosing + seconds, "render": 0.0}, record)
     with common.stage("rendering"):
         estimate, rendering = once(lambda: fit.render().cpu())
-    return Fitted(method, fit, estimate, found, {"fit": choosing + seconds, "render": rendering}, record)
+    return Fitted(method, fit, estimate, fit_report, {"fit": choosing + seconds, "render": rendering}, record)
 
 
 def from_samples(

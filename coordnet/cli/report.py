@@ -88,11 +88,11 @@ def _assumed(prior: Prior | None, fit: Reconstruction | None) -> str:
 @functools.cache  # to read them from the packages' metadata takes longer than to restore a small picture
 def versions() -> dict[str, str]:
     """The versions of the packages that a result depends on."""
-    found = {"python": platform.python_version()}
+    present = {"python": platform.python_version()}
     for name in ("coordnet", "torch", "numpy", "scipy"):
         with contextlib.suppress(PackageNotFoundError):  # a checkout may not be installed
-            found[name] = version(name)
-    return found
+            present[name] = version(name)
+    return present
 
 
 def uncertainty(fit: Reconstruction, span: float, scoring: Scoring | None = None) -> tuple[Tensor, Record]:
@@ -101,10 +101,10 @@ def uncertainty(fit: Reconstruction, span: float, scoring: Scoring | None = None
     With ``scoring`` the share of the held-out samples within intervals of 90 % is in it.
     """
     (lower, upper), seconds = once(fit.interval)
-    found: Record = {"expected_psnr": fit.expected_psnr(span), "seconds": seconds}
+    record: Record = {"expected_psnr": fit.expected_psnr(span), "seconds": seconds}
     if scoring is not None:
-        found["coverage"] = scoring.coverage(lower.cpu(), upper.cpu())
-    return fit.std(), {"uncertainty": found}
+        record["coverage"] = scoring.coverage(lower.cpu(), upper.cpu())
+    return fit.std(), {"uncertainty": record}
 
 
 def write_results(

@@ -90,10 +90,10 @@ def _known(signal: str, media: Media, asked: Inpainting, memory: int | None) -> 
         if bool(known.all()):
             raise MediaError(f"{signal}: expected a --mask, or a signal with NaN or NODATA, found neither")
         return known
-    found = _mask_of(signal, asked.mask)
-    if not found:
+    files = _mask_of(signal, asked.mask)
+    if not files:
         raise MediaError(f"{asked.mask}: expected a mask of the name {Path(signal).stem}, found none")
-    return read_mask(found[0], media.grid, threshold=asked.threshold, invert=asked.invert, memory=memory)
+    return read_mask(files[0], media.grid, threshold=asked.threshold, invert=asked.invert, memory=memory)
 
 
 def _mask_of(signal: str, mask: Path | None) -> list[Path]:
@@ -186,9 +186,9 @@ def restored(command: str, work: Work, signal: str, common: Common, *, kinds: tu
         growth = [m / n for m, n in zip(after.shape, media.grid, strict=False)][-2:]
         tags = media.tags.enlarged(*growth) if len(growth) == 2 else media.tags
         result = replace(media, signal=after, known=made.known, tags=tags)
-        found = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
-        found |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
-        record = record_of(command, name, after.shape, common, found)
+        settings = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
+        settings |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
+        record = record_of(command, name, after.shape, common, settings)
         if fit is None:
             name, after = f"{name}, its middle", after[Tiles(media.grid).middle]
         figure = None

@@ -80,11 +80,11 @@ def _parse(text: str, argument: str, kinds: Mapping[str, type]) -> tuple[Any, di
 
 def _hints(kind: type) -> dict[str, Any]:
     """The types of the arguments of a class's constructors; an encoder's scales may be texts such as ``0.64px``."""
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__[:-1]):
         for function in (base.__init__, getattr(base, "like", None)):
-            found |= get_type_hints(function) if hasattr(function, "__annotations__") else {}
-    return found | {parameter.name: float | str for parameter in getattr(kind, "scales", ())}
+            hints |= get_type_hints(function) if hasattr(function, "__annotations__") else {}
+    return hints | {parameter.name: float | str for parameter in getattr(kind, "scales", ())}
 
 
 def _value(key: str, text: str, hint: Any) -> Any:

@@ -139,12 +139,12 @@ class Comparison:
         for attempt, cells in self.rows:
             numbers = [cell.number for cell in cells] or [None] * len(self.columns)
             names = (f"{c.title} ({c.unit})" if c.unit else c.title for c in self.columns)
-            found = dict(zip(names, numbers, strict=True))
+            values = dict(zip(names, numbers, strict=True))
             made_of = {}
             if (m := attempt.method) is not None:
                 made_of = {"encoder": m.encoder.label, "encoding": m.encoding, "head": head_label(m.head)}
                 made_of["solver"] = m.solver
-            lines.append({"name": attempt.name, **made_of, **found, "failed": attempt.reason})
+            lines.append({"name": attempt.name, **made_of, **values, "failed": attempt.reason})
         return DataFrame(lines)
 
     def __repr__(self) -> str:

@@ -34,9 +34,9 @@ def by_channel(samples: Samples) -> list[Samples]:
     own = torch.eye(samples.channels, dtype=torch.bool)
     if samples.geometry.is_laid:
         return [samples.of_channels(k) for k in own]
-    found = torch.stack([torch.stack([part.std(correction=0), *part.aminmax()]) for part in each]).tolist()
-    deviations = [deviation for deviation, *_ in found if deviation > 0]
-    is_picture = all(0 <= low and high <= 1 for _, low, high in found)
+    measures = torch.stack([torch.stack([part.std(correction=0), *part.aminmax()]) for part in each]).tolist()
+    deviations = [deviation for deviation, *_ in measures if deviation > 0]
+    is_picture = all(0 <= low and high <= 1 for _, low, high in measures)
     is_alike = not deviations or max(deviations) <= MOST_UNLIKE * min(deviations)
     return [samples] if is_alike or is_picture else [samples.of_channels(k) for k in own]
 
@@ -79,10 +79,10 @@ def fit_by_channel(samples: Samples, fit: Callable[[Samples], Reconstruction]) -
 
 
 def _learned(fits: Sequence[Reconstruction]) -> dict[str, Tensor]:
-    found = {f"{name}_{k}": part for k, made in enumerate(fits) for name, part in made.learned.items()}
+    learned = {f"{name}_{k}": part for k, made in enumerate(fits) for name, part in made.learned.items()}
     if not fits[0].drift_names:
-        return found
-    own = {name: part for name, part in found.items() if not name.startswith("drift")}
+        return learned
+    own = {name: part for name, part in learned.items() if not name.startswith("drift")}
     drift = torch.cat([made.learned["drift"] for made in fits], -1)
     return own | {"drift": drift, "drift_means": fits[0].learned["drift_means"]}
 
@@ -112,9 +112,9 @@ class UncertaintyByChannel:
 
     def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
         """Return the errors of each channel at points that are hidden in blocks."""
-        found = [made.score(blocks, folds=folds) for made in self.fits]
-        rmse, r2 = ([getattr(score, name) for score in found] for name in ("rmse", "r2"))
-        return Score(rmse, r2, folds, max(score.blocks for score in found))
+        scores = [made.score(blocks, folds=folds) for made in self.fits]
+        rmse, r2 = ([getattr(score, name) for score in scores] for name in ("rmse", "r2"))
+        return Score(rmse, r2, folds, max(score.blocks for score in scores))
 
     def draw(
         self, fit: Reconstruction, count: int, generator: torch.Generator | None

@@ -40,20 +40,20 @@ def suited(setting: Setting) -> Prior | None:
     is none. A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be
     factorized.
     """
-    found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
-    found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
-    found = [prior for prior in found if not isinstance(prior, Smoothness)] or found
+    suiting = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
+    suiting = [prior for prior in suiting if prior.seconds(setting) <= LONGEST_FIT]
+    suiting = [prior for prior in suiting if not isinstance(prior, Smoothness)] or suiting
     geometry = setting.geometry
     if is_mosaic(geometry.weights):
-        found = [prior for prior in found if isinstance(prior, Local)] or found
+        suiting = [prior for prior in suiting if isinstance(prior, Local)] or suiting
     if geometry.is_laid:
-        weighs = ThinPlate() in found and len(geometry.nodes) in SNAPPED
+        weighs = ThinPlate() in suiting and len(geometry.nodes) in SNAPPED
         near = NearestNodes.of(geometry) if weighs else None
         local = Local.candidates(replace(setting, geometry=near.geometry)) if near else ()
-        return Snapped(local[0]) if local else (found or [None])[-1]
-    if len(found) > 1 and geometry.hides_alike:
-        return Stack(tuple(sorted(found, key=lambda prior: prior.searches)), nugget=setting.nugget)
-    return found[-1] if found else None
+        return Snapped(local[0]) if local else (suiting or [None])[-1]
+    if len(suiting) > 1 and geometry.hides_alike:
+        return Stack(tuple(sorted(suiting, key=lambda prior: prior.searches)), nugget=setting.nugget)
+    return suiting[-1] if suiting else None
 
 
 def choose_prior(

@@ -171,18 +171,18 @@ def tuned(
     if method.prior is not None:
         encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
         options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
-        found = tune_smoothness(encoding, samples, **options)
-        return replace(method, prior=replace(found.choice, loss=getattr(method.prior, "loss", "squared"))), found
+        made = tune_smoothness(encoding, samples, **options)
+        return replace(method, prior=replace(made.choice, loss=getattr(method.prior, "loss", "squared"))), made
     encoder, family = method.encoder, cast(type[Encoder], method.encoder.family)
     if encoder.is_fourier or encoder.is_joint or criterion == "gcv":
         found = f"{criterion} with {encoder.label}"
         raise _checks.wrong("tune", "hold-out, and an encoder of one axis", found)
     if folds > 1:
         raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
-    found = tune_scale(family, samples, progress=progress, **encoder.options)
+    made = tune_scale(family, samples, progress=progress, **encoder.options)
     free = [p for p in family.scales if p.name not in encoder.options]
-    scales = {p.name: p.widened(found.choice) for p in free}
-    return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), found
+    scales = {p.name: p.widened(made.choice) for p in free}
+    return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), made
 
 
 def splines_instead(samples: Samples, *, progress: bool = False) -> Method | None:

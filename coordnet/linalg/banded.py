@@ -169,12 +169,12 @@ def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:
     Source of the decay: Demko, Moss and Smith, "Decay rates for inverses of band matrices" (Math. Comp. 1984).
     """
     margin = INITIAL_MARGIN
-    while (found := _inverse_within(matrix, margin)) is not None:
-        residual = cast(BandedMatrix, found.fused(matrix))
+    while (approximate := _inverse_within(matrix, margin)) is not None:
+        residual = cast(BandedMatrix, approximate.fused(matrix))
         for b in residual.blocks:
             b.entries.diagonal(b.row - b.column).sub_(1)
         if residual.infinity_norm() <= tolerance:
-            return found
+            return approximate
         if margin >= matrix.shape[0]:
             break
         margin *= 2

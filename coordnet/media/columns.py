@@ -98,12 +98,12 @@ class Table:
             if len(row) <= max(at) or (wanted is None and len(row) > self.width):
                 raise mismatch(f"{self.path}: line {line}", f"{self.width} cells as in the first row", str(len(row)))
             for k, j in enumerate(at):
-                found = _number(row[j].strip())
-                marks |= set(row[j]) & {".", ","} if found is not None else set()
-                if found is None or np.isinf(found) or len(marks) > 1:
+                number = _number(row[j].strip())
+                marks |= set(row[j]) & {".", ","} if number is not None else set()
+                if number is None or np.isinf(number) or len(marks) > 1:
                     expected = "one decimal mark, a point or a comma" if len(marks) > 1 else "a finite number"
                     raise mismatch(f"{self.path}: line {line}", f"{expected}, in {names[k]}", repr(row[j][:60]))
-                numbers[i, k] = found
+                numbers[i, k] = number
         return Columns(names, numbers, units)
 
     def _split(self, lines: list[str]) -> list[list[str]]:
@@ -142,8 +142,8 @@ def _names_columns(first: list[str], second: Sequence[str] = ()) -> bool:
 def _is_text(row: list[str]) -> bool:
     """Whether no cell of a row is a number, and not all are missing."""
     cells = [cell.strip() for cell in row]
-    found = [cell for cell in cells if cell.lower() not in MISSING]
-    return bool(found) and all(_number(cell) is None for cell in found)
+    present = [cell for cell in cells if cell.lower() not in MISSING]
+    return bool(present) and all(_number(cell) is None for cell in present)
 
 
 def _number(cell: str) -> float | None:

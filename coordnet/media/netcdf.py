@@ -93,8 +93,8 @@ def _put(
 def _axis_attributes(name: str, unit: str | None, given: str | None) -> dict[str, str]:
     standard, axis, usual = KNOWN_AXES.get(name.lower(), (None, None, None))
     is_degrees = usual is not None and not (unit or "").lower().startswith("degree")  # CF knows them in English alone
-    found = {"standard_name": given or standard, "axis": axis, "units": usual if is_degrees else unit}
-    return {key: text for key, text in found.items() if text}
+    attributes = {"standard_name": given or standard, "axis": axis, "units": usual if is_degrees else unit}
+    return {key: text for key, text in attributes.items() if text}
 
 
 def _plain(name: str) -> str:

@@ -101,8 +101,8 @@ def read_pixels(path: Path, memory: int | None = None) -> tuple[np.ndarray, bool
     by itself.
     """
     with decoding(path, "an image"):
-        found = _read_by_tifffile(path, memory) if path.suffix.lower() in TIFF_SUFFIXES else None
-        pixels, orientation, extra = (*_read_raster(path, memory), (STRAIGHT,)) if found is None else found
+        by_tifffile = _read_by_tifffile(path, memory) if path.suffix.lower() in TIFF_SUFFIXES else None
+        pixels, orientation, extra = (*_read_raster(path, memory), (STRAIGHT,)) if by_tifffile is None else by_tifffile
         pixels = np.flip(pixels, _FLIPPED.get(orientation, ()))
         pixels = pixels.swapaxes(0, 1) if orientation > 4 else pixels
         pixels = pixels.reshape(*pixels.shape[:2], -1).astype(pixels.dtype.newbyteorder("="), copy=False)
@@ -124,10 +124,10 @@ def _read_raster(path: Path, memory: int | None) -> tuple[np.ndarray, int]:
     files.declared_pictures(path, memory)
     file: Any
     with iio.imopen(path, "r", plugin="pillow") as file:
-        found = file.metadata(index=0, exclude_applied=False)
-        mode = found["mode"]
+        metadata = file.metadata(index=0, exclude_applied=False)
+        mode = metadata["mode"]
         if mode not in ("I", "F") and not mode.startswith("I;16"):
-            alpha = "A" if "transparency" in found or mode in ("LA", "La", "PA", "RGBA", "RGBa") else ""
+            alpha = "A" if "transparency" in metadata or mode in ("LA", "La", "PA", "RGBA", "RGBa") else ""
             mode = ("L" if mode in ("1", "L", "LA", "La") else "RGB") + alpha
         pixels = file.read(index=0, mode=mode)  # raises for a truncated file
         # After the read, the metadata has no orientation if Pillow has turned the picture.

@@ -78,8 +78,8 @@ class Tags:
         holds = self.nodata.is_integer() and abs(self.nodata) < 2**63
         if not holds or pixels.dtype.kind not in "iu":
             return None
-        found = pixels == int(self.nodata)
-        return found if self.nodata < 0 else np.broadcast_to(found.all(-1, keepdims=True), found.shape)
+        lacks = pixels == int(self.nodata)
+        return lacks if self.nodata < 0 else np.broadcast_to(lacks.all(-1, keepdims=True), lacks.shape)
 
     def for_png(self, channels: int) -> tuple[dict[str, Any], list[str]]:
         """Return Pillow's options to write a PNG file with these tags, and what it does not hold."""
@@ -228,7 +228,7 @@ def _ratio(found: Any) -> float:
 
 def _number(text: str | None) -> float | None:
     try:
-        found = float((text or "").strip("\x00 "))
+        number = float((text or "").strip("\x00 "))
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None

@@ -166,7 +166,7 @@ class Scoring:
         A peer is left out if it is expected to take longer than ``seconds`` and ``AFFORDED``. The PSNR is None for it,
         and where there is no such interpolation or nothing was held out.
         """
-        found: dict[str, float | None] = dict.fromkeys(INTERPOLATIONS)
+        scores: dict[str, float | None] = dict.fromkeys(INTERPOLATIONS)
         left_out: dict[str, float] = {}
         for name, interpolate in INTERPOLATIONS.items() if self.ranked_by == "held_out" else ():
             needed = expected_seconds(self.samples, name)
@@ -177,8 +177,8 @@ class Scoring:
                 warnings.simplefilter("ignore", RuntimeWarning)
                 estimate = interpolate(self.samples)
             if estimate is not None:
-                found[name] = self.scores(estimate.cpu())["psnr"]["held_out"]
-        return found, left_out
+                scores[name] = self.scores(estimate.cpu())["psnr"]["held_out"]
+        return scores, left_out
 
     def scores(self, estimate: Float[Tensor, "*grid channels"]) -> dict[str, Any]:
         """Return the PSNR over held-out, fitted and all entries, the SNR and the SSIM, for a record.

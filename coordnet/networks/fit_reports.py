@@ -320,9 +320,9 @@ def report_from(record: dict[str, Any]) -> FitReport:
 
     Names that no kind has are left out.
     """
-    found = _read(record)
-    if isinstance(found, FitReport):
-        return found
+    report = _read(record)
+    if isinstance(report, FitReport):
+        return report
     return FitReport(**{f.name: record[f.name] for f in fields(FitReport) if f.name in record})
 
 
@@ -347,4 +347,4 @@ def _read(value: Any) -> Any:
 
 
 def _kinds(kind: type) -> list[Any]:
-    return [found for sub in kind.__subclasses__() for found in (sub, *_kinds(sub))]
+    return [below for sub in kind.__subclasses__() for below in (sub, *_kinds(sub))]

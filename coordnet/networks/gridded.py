@@ -67,16 +67,16 @@ class Gridded:
         """
         lattice, onto = self._onto(spacing, coordinates)
         axes = lattice.locate(*onto.values())
-        found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
+        values = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
         if drift is not None or not std:
-            moved = self._with_drift(found, drift, tuple(map(len, onto.values())), onto)  # type: ignore[attr-defined]
-            found = torch.where(moved.isnan(), torch.nan, found) if std else moved
-        found = found.detach().cpu().numpy()
+            moved = self._with_drift(values, drift, tuple(map(len, onto.values())), onto)  # type: ignore[attr-defined]
+            values = torch.where(moved.isnan(), torch.nan, values) if std else moved
+        values = values.detach().cpu().numpy()
         if max_distance is not None:
             limit = _checks.positive("max_distance", max_distance)
             apart = lattice.distances(self._places("max_distance"), list(onto.values()))
-            found = np.where(apart[..., None] <= limit, found, np.nan)
-        return _labelled(found[..., 0] if found.shape[-1] == 1 else found, onto, lattice)
+            values = np.where(apart[..., None] <= limit, values, np.nan)
+        return _labelled(values[..., 0] if values.shape[-1] == 1 else values, onto, lattice)
 
     def extrapolates(self, spacing: float | Sequence[float | None] | None = None, **coordinates: Coordinates) -> Any:
         """Return where ``grid`` of the same arguments extrapolates, as true values on that grid.
@@ -87,8 +87,8 @@ class Gridded:
         lattice, onto = self._onto(spacing, coordinates)
         places = self._places("fit")
         dims = max(1, int((np.ptp(places, axis=0) > 0).sum()))
-        found = lattice.extrapolates(places, list(onto.values()), NODES[dims])
-        return _labelled(found, onto, lattice)
+        beyond = lattice.extrapolates(places, list(onto.values()), NODES[dims])
+        return _labelled(beyond, onto, lattice)
 
     def _onto(
         self, spacing: float | Sequence[float | None] | None, coordinates: Mapping[str, Coordinates]

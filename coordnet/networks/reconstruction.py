@@ -142,14 +142,14 @@ class Reconstruction(Gridded, Uncertain, nn.Module):
         points = self._inside(unit, _checks.choice("outside", outside, get_args(EvaluatedOutside)), points)
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
-        found = torch.cat(parts)
-        found = self._finish(found.reshape(*points.shape[:-1], found.shape[-1]), points.ndim - 1)
-        return self._with_drift(found, drift, tuple(points.shape[:-1]))
+        values = torch.cat(parts)
+        values = self._finish(values.reshape(*points.shape[:-1], values.shape[-1]), points.ndim - 1)
+        return self._with_drift(values, drift, tuple(points.shape[:-1]))
 
     def _as_tensor(self, points: Places) -> Float[Tensor, "*points d"]:
         """Return coordinates that are no tensor as one of float64; those that are no numbers raise a ``ValueError``."""
-        found = torch.tensor(as_numbers("points", points))
-        return found[:, None] if found.ndim == 1 == self.network.encoding.dimensions else found
+        numbers = torch.tensor(as_numbers("points", points))
+        return numbers[:, None] if numbers.ndim == 1 == self.network.encoding.dimensions else numbers
 
     def _inside(self, points: Tensor, outside: str, given: Tensor) -> Tensor:
         """Return the points within half a spacing of the unit cube; see ``forward``. They were given in other units."""

@@ -44,8 +44,8 @@ class BatchReport(SeveralReports):
 
     def best_psnr(self, *, wide: bool = False) -> float | None:
         """Return the mean over the signals that have a PSNR; see ``FitReport``."""
-        found = [psnr for report in self.signals if (psnr := report.best_psnr(wide=wide)) is not None]
-        return statistics.fmean(found) if found else None
+        scores = [psnr for report in self.signals if (psnr := report.best_psnr(wide=wide)) is not None]
+        return statistics.fmean(scores) if scores else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,14 +150,14 @@ class HeldOut:
         is_sparse = expected < FEWEST_HIDDEN and not is_clustered
         if is_sparse or is_clustered:
             size = min(LARGEST_WINDOW, math.ceil(size * FEWEST_HIDDEN / expected)) if is_sparse else size
-            found = [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
-            return [window for window in found if 2 * window.shown.sum() > window.hidden.sum()]
+            windows = [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
+            return [window for window in windows if 2 * window.shown.sum() > window.hidden.sum()]
         lengths = [s.stop - s.start for s in middle(lattice, size // count)]
         spread = generalized_golden_ratio(len(lattice))
         shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
         middles = [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
-        found = [self._window(at, lengths) for at in middles]
-        return [w for w in found if bool(w.hidden.any())] or [self._window(self._middlemost, lengths)]
+        windows = [self._window(at, lengths) for at in middles]
+        return [w for w in windows if bool(w.hidden.any())] or [self._window(self._middlemost, lengths)]
 
     @property
     def _middlemost(self) -> list[float]:
@@ -330,10 +330,10 @@ def error_in_gaps(known: Mask, shown: Mask, squared: Float[Tensor, "channels *pa
 
 def depths(known: Mask) -> np.ndarray:
     """Return the distance of each point to the nearest known one, in steps along axes and diagonals."""
-    found = np.empty(known.shape, dtype=np.int32)
-    for channel, depth in zip(known.cpu().numpy(), found, strict=True):
+    steps = np.empty(known.shape, dtype=np.int32)
+    for channel, depth in zip(known.cpu().numpy(), steps, strict=True):
         distance_transform_cdt(~channel, "chessboard", distances=depth)
-    return np.where(found < 0, max(known.shape), found)  # -1 where nothing is known
+    return np.where(steps < 0, max(known.shape), steps)  # -1 where nothing is known
 
 
 def _octave(depth: np.ndarray) -> np.ndarray:

@@ -255,8 +255,8 @@ class FourierModes(Modes):
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """Return ⟨a, b⟩ over all signed frequencies, of every signal and channel."""
         if a.is_cuda or a[0, 0].numel() <= CACHED_MODES:  # fewer calls, but another pass over memory
-            found = dot((torch.view_as_real(a) * self._counts).flatten(2), torch.view_as_real(b).flatten(2))
-            return found.reshape(*a.shape[:2], *(1,) * len(self.padded))
+            product = dot((torch.view_as_real(a) * self._counts).flatten(2), torch.view_as_real(b).flatten(2))
+            return product.reshape(*a.shape[:2], *(1,) * len(self.padded))
         once = _inner(a[..., 0], b[..., 0])
         if self._last % 2 == 0:
             once = once + _inner(a[..., -1], b[..., -1])

@@ -134,8 +134,8 @@ def unpredicted(values: Float[np.ndarray, "*lattice channels"]) -> float:
     for hidden in np.array_split(np.arange(len(own)), HIDDEN_PARTS):
         shown = np.ones(len(own), dtype=bool)
         shown[hidden] = False
-        found = np.linalg.lstsq(pairs[shown], own[shown])[0]
-        squares += float(np.square(own[hidden] - pairs[hidden] @ found).sum())
+        weights = np.linalg.lstsq(pairs[shown], own[shown])[0]
+        squares += float(np.square(own[hidden] - pairs[hidden] @ weights).sum())
     return squares / len(own)
 
 
@@ -148,8 +148,8 @@ def gains_by_noise(
     white itself, as texture of one channel may be.
     """
     nuggets, ones = np.array(WINDOW_NUGGETS), np.ones(len(y))
-    found = [restricted_likelihoods(k, y, ones, nuggets) for k in _window_covariances(window)]
-    likelihoods, variances = (np.stack(part, 1) for part in zip(*found, strict=True))
+    by_process = [restricted_likelihoods(k, y, ones, nuggets) for k in _window_covariances(window)]
+    likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
     noisy, noises = (x[:, :-1, 1:].reshape(y.shape[1], -1) for x in (likelihoods, variances * nuggets))
     plain = likelihoods[:, : None if white else -1, 0].max(1)
     return noisy.max(1) - plain, np.take_along_axis(noises, noisy.argmax(1)[:, None], 1)[:, 0]
@@ -161,14 +161,14 @@ def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
     nodes = np.indices(window).reshape(len(window), -1).T
     between = cdist(nodes, nodes)
     kinds = product(WINDOW_SMOOTHNESSES, WINDOW_SCALES)
-    found = [decomposed(covariance(smoothness, between / scale)) for smoothness, scale in kinds]
-    return [*found, (np.ones(len(nodes)), np.eye(len(nodes)))]
+    smooth = [decomposed(covariance(smoothness, between / scale)) for smoothness, scale in kinds]
+    return [*smooth, (np.ones(len(nodes)), np.eye(len(nodes)))]
 
 
 def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances and the numbers of the points nearest to each chosen one, without itself."""
-    found: Any = KDTree(points).query(chosen, count + 1)
-    return found[0][:, 1:], found[1][:, 1:]
+    nearest: Any = KDTree(points).query(chosen, count + 1)
+    return nearest[0][:, 1:], nearest[1][:, 1:]
 
 
 def _errors(
@@ -199,9 +199,9 @@ def _at_distance_zero(
     flat = windows[energies <= np.quantile(energies, FLATTEST)].ravel()
     squares, farther = squares[flat], farther[flat]
     parts = np.stack([np.ones(len(squares)), farther], 1)
-    found, weights = np.zeros(2), np.ones(len(squares))
+    parts_of_error, weights = np.zeros(2), np.ones(len(squares))
     for _ in range(REWEIGHTINGS):
-        found = nnls(parts * weights[:, None], squares * weights)[0]
-        expected = parts @ found
+        parts_of_error = nnls(parts * weights[:, None], squares * weights)[0]
+        expected = parts @ parts_of_error
         weights = expected.mean() / np.maximum(expected, 1e-3 * expected.mean()) if expected.any() else weights
-    return float(found[0]) / CHANCE
+    return float(parts_of_error[0]) / CHANCE

@@ -290,8 +290,8 @@ class DirectPlan(Plan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values."""
-        found = self._operator(values.subtracted()) if self.followed else values.map(self._operator)
-        return Fitted(found, self.report)
+        coefficients = self._operator(values.subtracted()) if self.followed else values.map(self._operator)
+        return Fitted(coefficients, self.report)
 
     @torch.no_grad()
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":

@@ -41,8 +41,8 @@ def model_figure(model: Reconstruction) -> Drawn:
         energy = torch.fft.rfftn(signal, dim=tuple(range(1, signal.ndim)), norm="forward").abs().square()
         energy = 10 * torch.log10(energy / signal.square().mean().clamp(min=1e-30) + 1e-12)
         return _channels_figure(energy, True, "channel", label="energy (dB, against the signal's)"), numbers
-    figure, found = _encoding_figure(model)
-    return figure, {**numbers, **found}
+    figure, more = _encoding_figure(model)
+    return figure, {**numbers, **more}
 
 
 def _channels_figure(spectra: Float[Tensor, "channels *modes"], signed: bool, word: str, **options: Any) -> Figure:

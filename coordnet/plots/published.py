@@ -84,9 +84,9 @@ def _draw_distance(
     ax: Plot, encoder: encoders.Encoder, delta: Tensor, theory: Tensor, label: str, color: str
 ) -> dict[str, Any]:
     numbers = {"delta": delta, "distance": measures.distance_preservation(encoder, delta), "D": theory}
-    found = {name: values.tolist() for name, values in numbers.items()}
-    plots.show_distance(ax, *found.values(), label=label, color=color)
-    return found
+    plain = {name: values.tolist() for name, values in numbers.items()}
+    plots.show_distance(ax, *plain.values(), label=label, color=color)
+    return plain
 
 
 def figure_4(count: int = 256, features: int = 1024) -> Drawn:

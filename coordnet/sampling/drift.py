@@ -74,10 +74,10 @@ def columns_at(
         return torch.stack([_column(name, given[name], shape, axes) for name in names], -1)
     if len(names) == 1 and (callable(given) or hasattr(given, "interp") or np.shape(given) == shape):
         return _column(names[0], given, shape, axes)[..., None]
-    found = torch.as_tensor(given) if isinstance(given, Tensor) else torch.from_numpy(np.array(given, np.float64))
-    if tuple(found.shape) != (*shape, len(names)):
-        raise _checks.wrong("drift", f"shape {(*shape, len(names))}, for {', '.join(names)}", tuple(found.shape))
-    return found
+    columns = torch.as_tensor(given) if isinstance(given, Tensor) else torch.from_numpy(np.array(given, np.float64))
+    if tuple(columns.shape) != (*shape, len(names)):
+        raise _checks.wrong("drift", f"shape {(*shape, len(names))}, for {', '.join(names)}", tuple(columns.shape))
+    return columns
 
 
 def _column(name: str, given: Any, shape: tuple[int, ...], axes: Mapping[str, np.ndarray] | None) -> Tensor:
@@ -94,12 +94,12 @@ def _column(name: str, given: Any, shape: tuple[int, ...], axes: Mapping[str, np
     elif axes is not None and callable(given):
         given = given(*np.meshgrid(*axes.values(), indexing="ij"))
     try:
-        found = np.array(given, dtype=np.float64)
+        numbers = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise _checks.wrong("drift", f"numbers for {name}", type(given).__name__) from None
-    if found.shape not in (shape, ()):
-        raise _checks.wrong("drift", f"shape {shape} for {name}", found.shape)
-    return torch.from_numpy(np.broadcast_to(found, shape).copy())
+    if numbers.shape not in (shape, ()):
+        raise _checks.wrong("drift", f"shape {shape} for {name}", numbers.shape)
+    return torch.from_numpy(np.broadcast_to(numbers, shape).copy())
 
 
 def moved_inside(x: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -22,8 +22,8 @@ def distances(
 
     nodes = np.stack(np.meshgrid(*axes, indexing="ij"), -1)
     tree = KDTree(from_low(places), boxsize=box if box.any() else None)
-    found = tree.query(from_low(nodes.reshape(-1, len(box))))[0]
-    return np.asarray(found).reshape(nodes.shape[:-1])
+    nearest = tree.query(from_low(nodes.reshape(-1, len(box))))[0]
+    return np.asarray(nearest).reshape(nodes.shape[:-1])
 
 
 def beyond(

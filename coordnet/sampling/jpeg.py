@@ -68,9 +68,9 @@ class Component:
 
     def moved(self, plane: np.ndarray) -> np.ndarray:
         """Return the nearest plane whose coefficients are in the middle of their intervals."""
-        (rows, columns), found = self.counts.shape[:2], self.coefficients(plane)
+        (rows, columns), coefficients = self.counts.shape[:2], self.coefficients(plane)
         low, high = ((self.counts + side * INNER / 2) * self.table for side in (-1, 1))
-        step: Any = np.clip(found, low, high) - found
+        step: Any = np.clip(coefficients, low, high) - coefficients
         step = np.asarray(idctn(step, axes=(2, 3), norm="ortho")).swapaxes(1, 2)
         step = step.reshape(rows * SIDE, columns * SIDE).repeat(self.cell[0], 0).repeat(self.cell[1], 1)
         plane = plane.copy()
@@ -107,22 +107,22 @@ class JpegIntervals:
         try:
             with open(path, "rb") as file:
                 is_jpeg = file.read(2) == b"\xff\xd8"
-            found: Any = jpeglib.read_dct(str(path)) if is_jpeg else None
+            stored: Any = jpeglib.read_dct(str(path)) if is_jpeg else None
         except (OSError, ValueError, RuntimeError) as error:
             raise _checks.wrong("noise", "a JPEG file for jpeg", f"{path} ({error})") from None
-        if found is None or found.num_components not in (1, 3):
+        if stored is None or stored.num_components not in (1, 3):
             raise _checks.wrong("noise", "a JPEG file of gray or three colors for jpeg", str(path))
-        planes = (found.Y, found.Cb, found.Cr)[: found.num_components]
-        samples = np.asarray(found.samp_factor)
+        planes = (stored.Y, stored.Cb, stored.Cr)[: stored.num_components]
+        samples = np.asarray(stored.samp_factor)
         components = [
             Component(
                 counts.astype(np.float64),
-                found.qt[found.quant_tbl_no[k]].astype(np.float64),
+                stored.qt[stored.quant_tbl_no[k]].astype(np.float64),
                 (int(samples[:, 0].max() // samples[k, 0]), int(samples[:, 1].max() // samples[k, 1])),
             )
             for k, counts in enumerate(planes)
         ]
-        return cls(components, (found.height, found.width))
+        return cls(components, (stored.height, stored.width))
 
     @property
     def sigma(self) -> float:
@@ -146,9 +146,9 @@ class JpegIntervals:
         for _ in range(EDGES if planes[0].shape != self.grid else 1):
             moved = [c.moved(plane) for c, plane in zip(self.components, planes, strict=True)]
             planes = [self._beyond(plane[:height, :width]) for plane in moved]
-        found = np.stack([plane[:height, :width] for plane in planes], -1)
-        found[..., 0] += LEVEL
-        made = found @ np.linalg.inv(self._matrix).T / PEAK
+        components = np.stack([plane[:height, :width] for plane in planes], -1)
+        components[..., 0] += LEVEL
+        made = components @ np.linalg.inv(self._matrix).T / PEAK
         return torch.from_numpy(made).to(picture)
 
     def counts(self, picture: Picture) -> list[np.ndarray]:
@@ -192,12 +192,12 @@ def shown_steps(picture: Float[Tensor, "height width channels"]) -> Float[np.nda
         return None
     shifts = [picture[i:, j:] for i in range(SIDE) for j in range(SIDE)]
     zeros = [(np.abs(_coefficients(part, SHIFTED)) < ZEROED).mean() for part in shifts]
-    found = _coefficients(shifts[int(np.argmax(zeros))], LOOKED_AT)
-    steps, best = np.ones(found.shape[1]), np.zeros(found.shape[1])
+    coefficients = _coefficients(shifts[int(np.argmax(zeros))], LOOKED_AT)
+    steps, best = np.ones(coefficients.shape[1]), np.zeros(coefficients.shape[1])
     for step in range(2, LARGEST_STEP + 1):
-        counted = np.abs(found) > step / 2
+        counted = np.abs(coefficients) > step / 2
         number = counted.sum(0)
-        cosine = (np.cos(2 * np.pi * found / step) * counted).sum(0) / np.maximum(number, 1)
+        cosine = (np.cos(2 * np.pi * coefficients / step) * counted).sum(0) / np.maximum(number, 1)
         shows = (cosine > LEAST_COSINE) & (cosine * np.sqrt(2 * number) > LEAST_ERRORS) & (cosine > best)
         steps, best = np.where(shows, step, steps), np.where(shows, cosine, best)
     if int((best > 0).sum()) < FEWEST_SHOWN:

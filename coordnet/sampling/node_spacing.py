@@ -44,9 +44,9 @@ def own_spacing(x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], sp
     step = min(steps)
     if not np.isfinite(step):
         return None
-    found = step / max(1, round(step / spacing))
-    misses = np.abs(u / found - np.round(u / found)).max()
-    return found if found >= FINEST * spacing and misses < ON_NODES else None
+    divided = step / max(1, round(step / spacing))
+    misses = np.abs(u / divided - np.round(u / divided)).max()
+    return divided if divided >= FINEST * spacing and misses < ON_NODES else None
 
 
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
@@ -73,8 +73,8 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     least = error(scales)
     sized = np.exp2(np.round(np.log2(extent)))
     sized /= sized.max()
-    if (found := error(sized)) < GAIN * least:
-        scales, least = sized, found
+    if (of_sized := error(sized)) < GAIN * least:
+        scales, least = sized, of_sized
     for _ in range(MOST_DOUBLINGS):
         others = [scales * np.exp2(step) for step in _steps(len(scales))]
         errors = [error(other) for other in others]

@@ -251,11 +251,11 @@ def _by_axis(argument: str, given: Mapping[Any, Any], names: tuple[str, ...]) ->
     """Return a mapping by the names of axes, for one by their names or numbers."""
     if not isinstance(given, Mapping):
         raise _checks.wrong(argument, "a mapping by the names of axes", repr(given))
-    found = {}
+    by_name = {}
     for key, value in given.items():
         name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
-        found[_checks.choice(argument, name, names)] = value
-    return found
+        by_name[_checks.choice(argument, name, names)] = value
+    return by_name
 
 
 def _merged(
@@ -311,12 +311,12 @@ def _latitude(sphere: Sequence[str | int], names: tuple[str, ...], x: np.ndarray
     expected = f"longitude and latitude of two axes, {', '.join(names)}"
     if not isinstance(sphere, Sequence):
         raise _checks.wrong("sphere", expected, repr(sphere))
-    found = [*_by_axis("sphere", dict.fromkeys(sphere), names)]
-    if len(found) != 2 or len(names) != 2:
+    axes = [*_by_axis("sphere", dict.fromkeys(sphere), names)]
+    if len(axes) != 2 or len(names) != 2:
         raise _checks.wrong("sphere", expected, repr(sphere))
     if period or scales is not None:
         raise _checks.wrong("sphere", "no period and no scales beside it", "one of them")
-    latitude = names.index(found[1])
+    latitude = names.index(axes[1])
     if not bool((np.abs(x[np.isfinite(x).all(1), latitude]) <= 90).all()):
         raise _checks.wrong("coordinates", f"latitudes from -90 to 90 in {names[latitude]}", "others")
     return latitude

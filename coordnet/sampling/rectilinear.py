@@ -196,18 +196,18 @@ def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
         given = (
             torch.as_tensor(coordinates if isinstance(coordinates, Tensor) else np.array(coordinates)).detach().cpu()
         )
-        found = given.double()
+        result = given.double()
     except (TypeError, ValueError, RuntimeError):
         raise _checks.wrong(name, "a sequence of numbers", type(coordinates).__name__) from None
-    if found.ndim != 1 or len(found) == 0:
-        raise _checks.wrong(name, "at least one number, in one axis", f"shape {tuple(found.shape)}")
-    if not bool(torch.isfinite(found).all()):
+    if result.ndim != 1 or len(result) == 0:
+        raise _checks.wrong(name, "at least one number, in one axis", f"shape {tuple(result.shape)}")
+    if not bool(torch.isfinite(result).all()):
         raise _checks.wrong(name, "finite numbers", "NaN or infinity")
-    steps = found.diff()
+    steps = result.diff()
     if bool((steps <= 0).any()):
         at = int((steps <= 0).nonzero()[0, 0])
-        raise _checks.wrong(name, "increasing numbers, each once", f"{found[at]:.6g}, {found[at + 1]:.6g}")
-    return _evenly(found) if _is_even(found, given.dtype) else found
+        raise _checks.wrong(name, "increasing numbers, each once", f"{result[at]:.6g}, {result[at + 1]:.6g}")
+    return _evenly(result) if _is_even(result, given.dtype) else result
 
 
 def _is_even(x: Float[Tensor, " n"], dtype: torch.dtype = torch.float64) -> bool:

@@ -148,8 +148,8 @@ class ScatteredPoints(Geometry):
             raise _checks.wrong("signal", "one without NaN, for scattered samples", "NaN")
         where = (self.points * torch.tensor(self.grid)).T.numpy()
         channels = signal.cpu().double().movedim(-1, 0).numpy()
-        found = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
-        return Samples(self, torch.from_numpy(found).to(signal))
+        values = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
+        return Samples(self, torch.from_numpy(values).to(signal))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return zeros: scattered points are not points of the grid."""

@@ -24,11 +24,11 @@ class ArrayAccessor:
         With ``uncertainty`` it is a dataset of two variables: that of the array's name, "filled" if it has none, and
         the standard deviation of the errors, whose name ends in ``_std``.
         """
-        found = fill(self._array, dim, uncertainty=uncertainty, **options)
-        if found.std is None:
-            return found.array
+        filled = fill(self._array, dim, uncertainty=uncertainty, **options)
+        if filled.std is None:
+            return filled.array
         name = self._array.name or "filled"
-        return xarray.Dataset({name: found.array, f"{name}_std": found.std})
+        return xarray.Dataset({name: filled.array, f"{name}_std": filled.std})
 
     def regrid(self, coordinates: Mapping[str, Any] | None = None, **options: Any) -> xarray.DataArray:
         """Return the array at other coordinates; see ``cn.regrid``."""
@@ -55,10 +55,10 @@ class DatasetAccessor:
         made = self._dataset.copy()
         for name, array in self._with(dim):
             if array.isnull().any():
-                found = fill(array, dim, uncertainty=uncertainty, **options)
-                made[name] = found.array
-                if found.std is not None:
-                    made[f"{name}_std"] = found.std
+                filled = fill(array, dim, uncertainty=uncertainty, **options)
+                made[name] = filled.array
+                if filled.std is not None:
+                    made[f"{name}_std"] = filled.std
         return made
 
     def regrid(self, coordinates: Mapping[str, Any] | None = None, **options: Any) -> xarray.Dataset:

@@ -70,7 +70,7 @@ def write_dataset(dataset: xarray.Dataset, path: Path) -> None:
                 next(iter(dataset.data_vars.values())).rio.to_raster(made)
             elif kind is ZARR:
                 chunks = {name: a.encoding.get("chunks") for name, a in dataset.variables.items()}
-                kept = {name: {"chunks": found} for name, found in chunks.items() if found}
+                kept = {name: {"chunks": sizes} for name, sizes in chunks.items() if sizes}
                 dataset.drop_encoding().to_zarr(made, encoding=kept)
             else:
                 dataset.to_netcdf(made)
@@ -87,9 +87,9 @@ def write_dataset(dataset: xarray.Dataset, path: Path) -> None:
 def check_kind(dataset: xarray.Dataset, path: Path) -> None:
     """Refuse a GeoTIFF, with a ``MediaError``, for a dataset that is not one variable along y and x, and bands."""
     if kind_of(path) is GEOTIFF:
-        found = [f"{name} along {', '.join(map(str, a.dims))}" for name, a in dataset.data_vars.items()]
-        if len(found) != 1 or next(iter(dataset.data_vars.values())).dims[-2:] != PLANE or len(dataset.sizes) > 3:
-            raise mismatch(path, "a .nc or .zarr for all but one variable along y, x and bands", "; ".join(found))
+        variables = [f"{name} along {', '.join(map(str, a.dims))}" for name, a in dataset.data_vars.items()]
+        if len(variables) != 1 or next(iter(dataset.data_vars.values())).dims[-2:] != PLANE or len(dataset.sizes) > 3:
+            raise mismatch(path, "a .nc or .zarr for all but one variable along y, x and bands", "; ".join(variables))
 
 
 def kind_of(path: Path) -> tuple[str, ...]:

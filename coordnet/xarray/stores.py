@@ -50,7 +50,7 @@ class BlockStore:
 
     def jobs(self) -> dict[tuple[Hashable, ...], Job]:
         """Return the jobs that write the blocks that are not done, by the variable and the number on each axis."""
-        found: dict[tuple[Hashable, ...], Job] = {}
+        jobs: dict[tuple[Hashable, ...], Job] = {}
         for name, variable in self.dataset.variables.items():
             if variable.chunks is None:
                 continue
@@ -61,8 +61,8 @@ class BlockStore:
                 mark = self.folder / DONE / ".".join(map(str, (name, *index)))
                 if not mark.exists():
                     region = tuple(slice(int(e[k]), int(e[k + 1])) for e, k in zip(ends, index, strict=True))
-                    found[name, *index] = partial(_write, _stored(data.blocks[index], target, region), mark)
-        return found
+                    jobs[name, *index] = partial(_write, _stored(data.blocks[index], target, region), mark)
+        return jobs
 
     def __len__(self) -> int:
         """Return the number of all blocks."""

@@ -92,8 +92,10 @@ class Calibration:
         parts = np.array_split(np.argsort(logs, kind="stable"), groups)
         quantiles = [conformal_quantile(relative[part], level, alike) for part in parts]
         at = self.scale.of_nodes[:, channel]
-        found = np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
-        return at * (found if self.alone is None else self._near_points(found, self.alone & there, channel, level))
+        quantile = np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
+        return at * (
+            quantile if self.alone is None else self._near_points(quantile, self.alone & there, channel, level)
+        )
 
     def _near_points(
         self, quantiles: Float[np.ndarray, " nodes"], alone: Bool[np.ndarray, " n"], channel: int, level: float

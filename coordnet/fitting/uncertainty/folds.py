@@ -112,8 +112,8 @@ class SampleTable:
         bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
         fits = [refit(self._without(part)) for part in bar]
         expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
-        errors = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
-        distance, deviation = (np.mean(found[:FOLDS], axis=0) for found in (apart, expected))
+        errors = [self._errors(*part) for part in zip(hidden, fits, apart, expected, strict=True)]
+        distance, deviation = (np.mean(fold[:FOLDS], axis=0) for fold in (apart, expected))
         distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
         parts = _joined(errors[:FOLDS]), _joined(errors[:2]), errors[-1]
         alike, alone = self._alike(folds, parts[0]), self._alone(folds)
@@ -205,10 +205,10 @@ class SampleTable:
     def _in_shape(self) -> list[Bool[np.ndarray, "n channels"]]:
         mask, generator = self._mask, torch.Generator().manual_seed(SEED)
         drawn = [mask.hide(1 / FOLDS, generator) for _ in range(FOLDS)]
-        found = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
-        if len(found) < FOLDS:
+        parts = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
+        if len(parts) < FOLDS:
             raise _checks.wrong("samples", "enough known samples to hide others of the unknown ones' shape", "too few")
-        return [hidden.reshape(self.shape).cpu().numpy() for hidden in found]
+        return [hidden.reshape(self.shape).cpu().numpy() for hidden in parts]
 
     def _distances(self, hidden: Bool[np.ndarray, "n channels"]) -> Float[np.ndarray, "nodes channels"]:
         """Return the distance of every node to the nearest one with a sample that is not hidden, in spacings.
@@ -217,8 +217,8 @@ class SampleTable:
         """
         shown = self.known & ~hidden
         columns = shown[:, :1] if self.weights.shape[-1] == 1 else shown
-        found = np.stack([self._distance(column) for column in columns.T], -1)
-        return np.broadcast_to(found, (len(found), self.samples.channels))
+        distances = np.stack([self._distance(column) for column in columns.T], -1)
+        return np.broadcast_to(distances, (len(distances), self.samples.channels))
 
     def _distance(self, shown: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " nodes"]:
         grid = self.samples.grid

@@ -120,7 +120,7 @@ def power_of_distance(size: Float[np.ndarray, " n"], distance: Float[np.ndarray,
     """Return the b ≥ 0 for which E[size] = a distance^b has the greatest quasi-likelihood, that of Poisson."""
     logs = np.log(np.maximum(distance, NEAREST))
     total, moment = size.sum(), (size * logs).sum()
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda b: total * np.log(np.exp(b * logs).sum()) - b * moment, bounds=(0.0, STEEPEST), method="bounded"
     )
-    return float(found.x)  # type: ignore[attr-defined]
+    return float(optimum.x)  # type: ignore[attr-defined]

@@ -51,12 +51,12 @@ def apart(cells: Int[np.ndarray, "blocks d"], sizes: Int[np.ndarray, " blocks"],
     Neighbors that are hidden together are a larger gap than one of them. The blocks take their parts in a random order,
     each that of the fewest neighbors, and of these the one with the fewest points.
     """
-    found, points = np.full(len(cells), -1), np.zeros(parts)
+    part_of, points = np.full(len(cells), -1), np.zeros(parts)
     for k in np.random.default_rng(SEED).permutation(len(cells)):
-        near = found[np.abs(cells - cells[k]).max(1) <= 1]
-        found[k] = np.lexsort((points, np.bincount(near[near >= 0], minlength=parts)))[0]
-        points[found[k]] += sizes[k]
-    return found
+        near = part_of[np.abs(cells - cells[k]).max(1) <= 1]
+        part_of[k] = np.lexsort((points, np.bincount(near[near >= 0], minlength=parts)))[0]
+        points[part_of[k]] += sizes[k]
+    return part_of
 
 
 def edges_of_gaps(

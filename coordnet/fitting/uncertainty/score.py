@@ -65,8 +65,8 @@ def block_score(
     for part in range(folds):
         rows = fold == part
         hidden = torch.from_numpy(rows)[:, None].expand(samples.values.shape).to(samples.values.device)
-        found = geometry.at_samples(refit(samples.without(hidden))).detach().cpu().double().numpy()
-        errors[rows] = (found - values)[rows]
+        estimate = geometry.at_samples(refit(samples.without(hidden))).detach().cpu().double().numpy()
+        errors[rows] = (estimate - values)[rows]
         weights[beyond_ends(geometry, rows)] = 0.0
     if not weights.any():
         raise _checks.wrong("blocks", "a size that gives some blocks between others", f"{count} blocks")

@@ -30,7 +30,7 @@ def strips_like_borders(known: Mask) -> list[Mask]:
 
 
 def _slab(known: Mask, axis: int, part: slice) -> Mask:
-    found = np.zeros_like(known)
+    slab = np.zeros_like(known)
     at = (slice(None),) * axis + (part,)
-    found[at] = known[at]
-    return found
+    slab[at] = known[at]
+    return slab

@@ -80,16 +80,16 @@ class SciPyOperator(LinearOperator):
         self.codomain = (rows, 2) if self.is_complex else (rows,)
 
     def _apply(self, x: Tensor) -> Tensor:
-        found: Any = self.operator.matmat(_columns(x, len(self.domain))).T
+        result: Any = self.operator.matmat(_columns(x, len(self.domain))).T
         if self.is_complex:
-            found = np.stack([found.real, found.imag], -1)
-        return _like(found, x, (*self.batch_of(x), *self.codomain))
+            result = np.stack([result.real, result.imag], -1)
+        return _like(result, x, (*self.batch_of(x), *self.codomain))
 
     def _apply_adjoint(self, y: Tensor) -> Tensor:
         """Return Aᵀ y, or the real part of Aᴴ y."""
         columns = _columns(torch.view_as_complex(y.contiguous()), 1) if self.is_complex else _columns(y, 1)
-        found: Any = self.operator.rmatmat(columns).T
-        return _like(found.real, y, (*self.T.batch_of(y), *self.domain))
+        result: Any = self.operator.rmatmat(columns).T
+        return _like(result.real, y, (*self.T.batch_of(y), *self.domain))
 
 
 class PhysicsOperator(LinearOperator):
@@ -109,8 +109,8 @@ class PhysicsOperator(LinearOperator):
         return self.physics.A(x.reshape(-1, 1, *self.domain)).reshape(*self.batch_of(x), *self.codomain)
 
     def _apply_adjoint(self, y: Tensor) -> Tensor:
-        found = self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain))
-        return found.reshape(*self.T.batch_of(y), *self.domain)
+        result = self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain))
+        return result.reshape(*self.T.batch_of(y), *self.domain)
 
 
 def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
@@ -139,5 +139,5 @@ def _columns(x: Tensor, dims: int) -> np.ndarray:
     return x.detach().flatten(x.ndim - dims).reshape(-1, math.prod(x.shape[x.ndim - dims :])).cpu().numpy().T
 
 
-def _like(found: np.ndarray, like: Tensor, shape: Shape) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(found)).to(like).reshape(shape)
+def _like(result: np.ndarray, like: Tensor, shape: Shape) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(result)).to(like).reshape(shape)

@@ -151,8 +151,8 @@ class FourierSamples(LinearOperator):
         """Return the real part of the inverse transform, with zeros where nothing was measured."""
         known = torch.view_as_complex(y.contiguous())
         spectrum = known.new_zeros(*y.shape[:-2], self.mask.numel()).index_copy(-1, self._index, known)
-        found = torch.fft.ifftn(spectrum.reshape(*y.shape[:-2], *self.domain), dim=self._axes, norm="ortho")
-        return found.real.contiguous()
+        picture = torch.fft.ifftn(spectrum.reshape(*y.shape[:-2], *self.domain), dim=self._axes, norm="ortho")
+        return picture.real.contiguous()
 
 
 class Projections(LinearOperator):
