@@ -100,19 +100,19 @@ class WeighedPlan(Plan):
         return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels n"]) -> Fitted:
-        found = self.plates.solve(CenteredValues.of(values))
-        report = cast(PlateReport, found.report)
+        fitted = self.plates.solve(CenteredValues.of(values))
+        report = cast(PlateReport, fitted.report)
         if is_tracked(values) or not _is_rough(report, float(values.detach().square().mean())):
-            return replace(found, report=replace(report, prior=repr(self.prior.plates)))
+            return replace(fitted, report=replace(report, prior=repr(self.prior.plates)))
         plates = self.prior.plates.settled(report)
         both = Stack((plates, replace(self.prior, plates=plates, is_weighed=False)))
         trial = self._trial(both, values)
         if trial is None:
             return both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
         both = both.weighed_as(trial)
-        found = both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
+        fitted = both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
         weighed = {"candidates": trial.candidates, "hold_out_psnr": trial.hold_out_psnr}
-        return replace(found, report=replace(found.report, **weighed))
+        return replace(fitted, report=replace(fitted.report, **weighed))
 
     def _trial(self, both: Stack, values: Float[Tensor, "1 channels n"]) -> StackReport | None:
         """Return the report of the fit to the middle of many points, which weighs the two; None for few points."""

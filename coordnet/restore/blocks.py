@@ -120,13 +120,13 @@ class Blocks:
         """Yield some blocks with their halos, drawn at random from those that suit."""
         from dask.array.overlap import overlap
 
-        overlapped, found = overlap(self.signal, self._depth, self._boundary), 0
+        overlapped, suiting = overlap(self.signal, self._depth, self._boundary), 0
         for number in np.random.default_rng(0).permutation(len(self)):
             block = overlapped.blocks[np.unravel_index(number, self.signal.numblocks)].compute()
             if suits(block):
                 yield block
-                found += 1
-            if found == SAMPLED:
+                suiting += 1
+            if suiting == SAMPLED:
                 return
 
     def map(self, work: Callable[..., Block], *others: Any, factor: int = 1, channels: int | None = None) -> Any:

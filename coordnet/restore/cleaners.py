@@ -270,15 +270,15 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     def without(noisier: Signal, sigma: float) -> Signal:
         return clean(pilot, noisier, Noise(sigma, given=True))[0]
 
-    found, seed = Weighed(0.0, 1.0), TRIAL_SEED + (noise.seed or 0)
+    weighed, seed = Weighed(0.0, 1.0), TRIAL_SEED + (noise.seed or 0)
     if level > 0:
-        found = weigh(denoiser, without, signal, level, noise.one, seed)
-    if not found.weight:
+        weighed = weigh(denoiser, without, signal, level, noise.one, seed)
+    if not weighed.weight:
         return estimate, error, learned
     step = by_denoiser(denoiser, signal, estimate, level, noise.one) - estimate
-    weight = torch.tensor([[found.weight]], device=signal.device)
-    expected = None if error is None else found.ratio * error
-    return estimate + found.weight * step, expected, {**learned, DENOISER_WEIGHT: weight}
+    weight = torch.tensor([[weighed.weight]], device=signal.device)
+    expected = None if error is None else weighed.ratio * error
+    return estimate + weighed.weight * step, expected, {**learned, DENOISER_WEIGHT: weight}
 
 
 Cleaner = Callable[[Prior, Signal, Noise], Estimated]

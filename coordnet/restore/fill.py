@@ -342,7 +342,7 @@ def _limit(labeled: Labeled, max_gap: Any) -> float:
     from pandas import Timedelta
 
     try:
-        found: Any = Timedelta(max_gap if not isinstance(max_gap, int | float) else f"{max_gap}D")
+        longest: Any = Timedelta(max_gap if not isinstance(max_gap, int | float) else f"{max_gap}D")
     except (ValueError, TypeError):
         raise _checks.wrong("max_gap", "a duration such as '5D' or '12h'", repr(max_gap)) from None
-    return _checks.positive("max_gap", found / Timedelta("1D"))
+    return _checks.positive("max_gap", longest / Timedelta("1D"))

@@ -26,9 +26,9 @@ def lost_pixels(picture: Float[Tensor, "height width channels"]) -> Bool[Tensor,
     around = torch.from_numpy(median_filter(gray.double().cpu().numpy(), WINDOW)).to(gray)
     lost = ends & ((gray - around).abs() > APART * (high - low))
     shares = lost.double().mean((1, 2))
-    found = lost.any(0)
+    anywhere = lost.any(0)
     is_noise = not bool(ends.any(0).all()) and bool((shares >= LEAST_LOST).all()) and float(shares.sum()) <= MOST_LOST
-    return found if is_noise and _are_independent(found) else None
+    return anywhere if is_noise and _are_independent(anywhere) else None
 
 
 def _are_independent(lost: Bool[Tensor, "height width"]) -> bool:

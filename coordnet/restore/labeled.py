@@ -81,20 +81,20 @@ class Labeled:
         A ``ValueError`` is raised if its own coordinates neither increase nor decrease.
         """
         own = self.own(axis)
-        found = own if labels is None else np.asarray(labels, dtype=own.dtype if own.dtype.kind == "M" else None)
+        numbers = own if labels is None else np.asarray(labels, dtype=own.dtype if own.dtype.kind == "M" else None)
         if own.dtype.kind == "M":
-            found = (found - own[0]) / DAY
+            numbers = (numbers - own[0]) / DAY
         elif own.dtype.kind == "O":  # cftime's
-            found = np.array([(time - own[0]).total_seconds() / 86400 for time in found])
-        found = np.asarray(_increasing(found), dtype=np.float64)
-        if labels is None and not (np.diff(found) > 0).all():
-            steps, shown = np.diff(found), _increasing(own)
+            numbers = np.array([(time - own[0]).total_seconds() / 86400 for time in numbers])
+        numbers = np.asarray(_increasing(numbers), dtype=np.float64)
+        if labels is None and not (np.diff(numbers) > 0).all():
+            steps, shown = np.diff(numbers), _increasing(own)
             if np.median(steps) < 0:  # they increase but for a jump, as longitudes from 180 to 350, then from 0 to 170
                 steps, shown = -steps[::-1], shown[::-1]
             at = int(np.argmin(steps))
             kind = "times that increase" if self.has_time and axis == self.axes[0] else "coordinates in order"
             raise _checks.wrong(axis, f"{kind}, each once", f"{shown[at]} before {shown[at + 1]}")
-        return found
+        return numbers
 
     def positions(self, axis: str) -> Float[np.ndarray, " n"]:
         """Return numbers that increase along an axis of the signal, as far apart as its coordinates; see ``numbers``.

@@ -145,8 +145,8 @@ class Tiles:
             return window, keep(window, result * weights.unsqueeze(-1))
 
         with tqdm(total=len(self), desc="tiles", disable=not progress, dynamic_ncols=True) as bar:
-            for found in in_threads(share, itertools.product(*self.parts), device):
-                yield found
+            for of_tile in in_threads(share, itertools.product(*self.parts), device):
+                yield of_tile
                 bar.update()
 
     def report(self) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def fit_large(
             return values
         part, seen = crop(samples, window), (known > 0).flatten(0, -2).any(0)
         is_seen = bool(seen.all())
-        found = fit(part if is_seen else part.of_channels(seen))
-        reports[places.index(window)] = found.report
-        made = found.render(alignment="sample")
+        fitted = fit(part if is_seen else part.of_channels(seen))
+        reports[places.index(window)] = fitted.report
+        made = fitted.render(alignment="sample")
         return made if is_seen else samples.mean().expand_as(values).index_copy(-1, seen.nonzero()[:, 0], made)
 
     if in_place:

@@ -92,11 +92,11 @@ def _in_blocks(
     if not some:
         raise _checks.wrong("array", "a value that is not NaN", "NaN alone")
     numbers = tuple(labeled.positions(d) for d in labeled.axes)
-    gaps, found = Gaps(numbers, labeled.has_time, None, Adaptive(seed=seed), None, False, False), some
+    gaps, filled = Gaps(numbers, labeled.has_time, None, Adaptive(seed=seed), None, False, False), some
     if gapped := [block for block in some if has_gaps(block)]:
         check_divisible(gaps)
         gaps = taught(gaps, gapped)[0]
-        found = [gaps.block(block, np.ones(block.shape, dtype=bool)) for block in some]
-    whole = [torch.from_numpy(np.ascontiguousarray(block)) for block in found]
+        filled = [gaps.block(block, np.ones(block.shape, dtype=bool)) for block in some]
+    whole = [torch.from_numpy(np.ascontiguousarray(block)) for block in filled]
     cleaner, _ = learn(whole, sigma, prior=prior, seed=seed, grid=blocks.grid)
     return blocks.map(_Smoother(gaps, cleaner))

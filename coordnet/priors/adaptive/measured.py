@@ -83,8 +83,8 @@ class Learning:
             self.variance = self.variance * (1 + ours - expected).clamp(min=PENALTY_FLOOR)
         if not keep_noise:
             residual = (measurement(modes(self.z)) - both).square()
-            found, simulated = (_weighted_mean(measurement.weights, part) for part in residual.split(1))
-            self.noise_variance = max(self.noise_variance * found / simulated, self.least_noise)
+            observed, simulated = (_weighted_mean(measurement.weights, part) for part in residual.split(1))
+            self.noise_variance = max(self.noise_variance * observed / simulated, self.least_noise)
 
     def _power_of_roughness(self, log_ratio: Tensor, weights: Tensor) -> Tensor:
         """Return the power law of the roughness that is nearest to a ratio, by weighted least squares of logarithms."""

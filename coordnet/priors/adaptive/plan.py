@@ -116,8 +116,8 @@ class Adaptive(Prior):
 
     def taught(self, fits: Sequence[Learned]) -> "Adaptive":
         """Return the prior with the mean of the spectra that fits learned; itself if none of them learned one."""
-        found = [learned for _, learned in fits if "penalty" in learned]
-        return replace(self, spectrum=Spectrum.mean(found)) if found else self
+        spectra = [learned for _, learned in fits if "penalty" in learned]
+        return replace(self, spectrum=Spectrum.mean(spectra)) if spectra else self
 
     def seeded(self, seed: int) -> "Adaptive":
         """Return the prior with another seed of the hidden samples."""
@@ -257,8 +257,8 @@ class AdaptivePlan(LearnedPlan):
         for copy in copies:
             squared = (copy.estimate - copy.values).square()
             errors.append(error_in_gaps(known, copy.shown, squared, copy.hidden))
-        found = [error for error in errors if error is not None]
-        return decibels(statistics.fmean(found)) if found else None
+        told = [error for error in errors if error is not None]
+        return decibels(statistics.fmean(told)) if told else None
 
     def _hidden(self, problem: Problem, copy: int = 0) -> Tensor | None:
         """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""

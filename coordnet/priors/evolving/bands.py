@@ -121,12 +121,12 @@ class Bands:
 
     def masks(self, known: Frames) -> list[np.ndarray]:
         """Return the known share of every node, on the lattice and on the coarser ones: means over blocks."""
-        found = [self.padded(known)]
+        shares = [self.padded(known)]
         for level, step in zip(self.levels[1:], self.steps, strict=False):
             split = [length for pair in zip(level.lattice, step, strict=True) for length in pair]
-            blocks = found[-1].reshape(len(known), *split)
-            found.append(blocks.mean(tuple(range(2, blocks.ndim, 2))))
-        return found
+            blocks = shares[-1].reshape(len(known), *split)
+            shares.append(blocks.mean(tuple(range(2, blocks.ndim, 2))))
+        return shares
 
 
 def _coarsenings(space: tuple[int, ...]) -> list[tuple[int, ...]]:

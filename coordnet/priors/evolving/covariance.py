@@ -48,9 +48,9 @@ class Covariance:
         return self._rotated(u, self.bases)
 
     def _rotated(self, z: Modes, matrices: Float[np.ndarray, "bands frames frames"]) -> Modes:
-        found = np.empty_like(z)
+        rotated = np.empty_like(z)
         for matrix, part in zip(matrices, self.bands.parts, strict=True):
             if part.start >= z.shape[1]:
                 break
-            found[:, part] = matrix @ z[:, part]
-        return found
+            rotated[:, part] = matrix @ z[:, part]
+        return rotated

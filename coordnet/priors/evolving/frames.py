@@ -93,12 +93,12 @@ def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callab
         update()
     best = Followed(learner, learner.y, errors, 0)
     for step in range(rounds + 1):
-        found = learner.solve().frames
+        frames = learner.solve().frames
         update()
         if problem.hidden.any():
-            errors.append(float(np.sqrt(np.square(problem.errors(found)).mean())))
+            errors.append(float(np.sqrt(np.square(problem.errors(frames)).mean())))
         if not errors or errors[-1] <= min(errors):
-            best = Followed(learner.at(learner.y, learner.known), found, errors, step)
+            best = Followed(learner.at(learner.y, learner.known), frames, errors, step)
         if step == rounds or step - best.rounds >= PATIENCE or (errors and errors[0] > HOPELESS * hope):
             break
         learner.learn()
@@ -125,13 +125,13 @@ class FrameStatistics:
     @classmethod
     def mean(cls, fits: Sequence[Mapping[str, Tensor]]) -> "tuple[FrameStatistics, ...]":
         """Return the mean of what fits learned of every channel, over those that have the bands of the first one."""
-        found, channel = [], 0
+        statistics, channel = [], 0
         while f"stretch_{channel}" in fits[0]:
             each = [[learned[f"{name}_{channel}"].cpu().double().numpy() for name in KEPT_NAMES] for learned in fits]
             alike = [parts for parts in each if np.array_equal(parts[0], each[0][0])]
-            found.append(cls(*(np.asarray(np.mean(parts, axis=0)) for parts in zip(*alike, strict=True))))
+            statistics.append(cls(*(np.asarray(np.mean(parts, axis=0)) for parts in zip(*alike, strict=True))))
             channel += 1
-        return tuple(found)
+        return tuple(statistics)
 
     def tensors(self, channel: int) -> dict[str, Tensor]:
         """Return all parts by their names and the number of the channel."""

@@ -65,9 +65,9 @@ class Learner:
         steps, tolerance = FINAL if is_last else LEARNING
         steps = steps if self.mean is not None else max(steps, FINAL[0])
         posterior = FramePosterior(self.covariance, self.known, self.noise)
-        found = posterior.mean(self.y, self.mean, steps, tolerance)
-        self.mean = found.frames
-        return found._replace(frames=self.bands.cropped(found.frames))
+        posterior_mean = posterior.mean(self.y, self.mean, steps, tolerance)
+        self.mean = posterior_mean.frames
+        return posterior_mean._replace(frames=self.bands.cropped(posterior_mean.frames))
 
     def learn(self, *, is_of_noise: bool = False) -> None:
         """Improve the covariance and the noise, or the noise alone, by the posterior mean and one posterior draw.
@@ -123,8 +123,8 @@ def _matrices(covariance: Covariance, moments: Moments) -> Float[np.ndarray, "ba
 
     The variances along the eigenvectors, relative to the present ones, are smoothed over neighbors.
     """
-    counts, found = covariance.bands.counts, np.empty_like(covariance.matrices)
-    frames = found.shape[1]
+    counts, matrices = covariance.bands.counts, np.empty_like(covariance.matrices)
+    frames = matrices.shape[1]
     share, bound = SMOOTHING
     growth = _near(counts, np.diagonal(moments.relative, axis1=1, axis2=2))
     growth = np.exp(gaussian_filter1d(np.log(growth), min(bound, share * frames), axis=1))
@@ -134,5 +134,5 @@ def _matrices(covariance: Covariance, moments: Moments) -> Float[np.ndarray, "ba
         np.fill_diagonal(shape, 1.0)
         values, basis = np.linalg.eigh(matrix)
         deviation = np.sqrt(np.maximum(values, 1e-6 * values[-1]) * growth[b])
-        found[b] = basis @ (deviation[:, None] * shape * deviation) @ basis.T
-    return found
+        matrices[b] = basis @ (deviation[:, None] * shape * deviation) @ basis.T
+    return matrices

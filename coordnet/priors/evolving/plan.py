@@ -100,7 +100,7 @@ class EvolvingPlan(Plan):
         hope = min((float(held.errors(held.estimate).square().mean().sqrt()) for held in before), default=math.inf)
         each = self._followed(values[0].detach().cpu().double().numpy(), hidden, hope)
         means = [followed.learner.at(problem.y, problem.known).solve(is_last=True) for problem, followed in each]
-        found, shown = (
+        final, shown = (
             torch.from_numpy(np.stack([p.scale * f for (p, _), f in zip(each, frames, strict=True)])).to(values)
             for frames in ([mean.frames for mean in means], [followed.estimate for _, followed in each])
         )
@@ -108,7 +108,7 @@ class EvolvingPlan(Plan):
         learned: dict[str, Tensor] = {}
         for channel, (problem, followed) in enumerate(each):
             learned |= FrameStatistics.of(problem, followed.learner).tensors(channel)
-        fitted = Fitted(make_periodic(found.unsqueeze(0), self.encoding.shape), report, learned)
+        fitted = Fitted(make_periodic(final.unsqueeze(0), self.encoding.shape), report, learned)
         if not hidden.any():
             return fitted, None
         part = before[0].part if before else tuple(slice(0, n) for n in self.geometry.grid)
@@ -131,7 +131,7 @@ class EvolvingPlan(Plan):
         self, y: Float[np.ndarray, "channels frames *space"], hidden: Mask, hope: float
     ) -> list[tuple[Problem, Followed]]:
         """Return what was learned of every channel; ``hope`` is the root mean square of another's hidden errors."""
-        found, total = [], len(y) * (2 * self.prior.rounds + 1 + NOISE_ROUNDS)
+        each, total = [], len(y) * (2 * self.prior.rounds + 1 + NOISE_ROUNDS)
         with tqdm(total=total, desc="frames in time", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
             for channel, f in enumerate(y):
                 known, out = (mask[min(channel, len(mask) - 1)] for mask in (self.known, hidden))
@@ -140,8 +140,8 @@ class EvolvingPlan(Plan):
                     followed = self.prior.statistics[channel].followed(problem)
                 else:
                     followed = follow(problem, self.prior.rounds, hope / problem.scale, bar.update)
-                found.append((problem, followed))
-        return found
+                each.append((problem, followed))
+        return each
 
 
 def _report(each: list[tuple[Problem, Followed]], means: list[Mean]) -> EvolvingReport:

@@ -159,11 +159,11 @@ def fit_start(y: Frames, known: Mask, times: Times) -> Start:
     -----
     Cressie, "Fitting variogram models by weighted least squares" (1985).
     """
-    found = Variogram.of(y, known, times)
+    variogram = Variogram.of(y, known, times)
     best, start = math.inf, None
-    for ellipse in ELLIPSES if len(found.shifts) > 1 else (1.0,):
-        stretch = _stretch(ellipse, len(found.shifts))
-        terms, residual = _fit(found.binned(stretch))
+    for ellipse in ELLIPSES if len(variogram.shifts) > 1 else (1.0,):
+        stretch = _stretch(ellipse, len(variogram.shifts))
+        terms, residual = _fit(variogram.binned(stretch))
         if start is None or residual < best - BETTER:
             best, start = residual, Start(terms, stretch)
     assert start is not None, "an ellipse"
@@ -201,9 +201,9 @@ def _pairs(times: Times) -> list[tuple[float, list[tuple[int, int]]]]:
     while lag < lags.max() and len(wanted) < MOST_LAGS:
         lag = lag + 1 if lag < 6 else math.ceil(lag * 1.34)
         wanted.append(lag)
-    found = []
+    by_lag = []
     for lag in wanted:
         pairs = np.argwhere((np.round(lags) == lag) & (np.subtract.outer(times, times) <= 0))
         if len(pairs):
-            found.append((float(lags[tuple(pairs.T)].mean()), [(int(a), int(b)) for a, b in pairs]))
-    return found
+            by_lag.append((float(lags[tuple(pairs.T)].mean()), [(int(a), int(b)) for a, b in pairs]))
+    return by_lag

@@ -71,8 +71,8 @@ class Search:
         """Return for each target what was found at half the resolution (``onto_all``), or one drawn at random."""
         limit = torch.tensor(coarse.shape[:2], device=coarse.device) - 1
         parents = (self.targets // 2).minimum(limit)
-        found = self.targets - 2 * parents + 2 * coarse[parents[:, 0], parents[:, 1]]
-        return self._allowed(found, self.drawn())
+        corners = self.targets - 2 * parents + 2 * coarse[parents[:, 0], parents[:, 1]]
+        return self._allowed(corners, self.drawn())
 
     def improved(self, features: Features, nearest: Corners, rounds: int) -> Matches:
         """Return nearer patches after rounds of looking at those of neighbors and at random ones."""
@@ -88,11 +88,11 @@ class Search:
 
     def _of_neighbors(self, nearest: Corners, jump: int) -> Int[Tensor, "4 n 2"]:
         """Return the patches that go on as what was found for the neighbors at a distance on the four sides."""
-        places, found = self.onto_all(nearest), []
+        places, corners = self.onto_all(nearest), []
         for step in ((0, jump), (0, -jump), (jump, 0), (-jump, 0)):
             neighbors = (self.targets + torch.tensor(step, device=nearest.device)).clamp(min=0).minimum(self.last)
-            found.append(places[neighbors[:, 0], neighbors[:, 1]] + self.targets - neighbors)
-        return torch.stack(found)
+            corners.append(places[neighbors[:, 0], neighbors[:, 1]] + self.targets - neighbors)
+        return torch.stack(corners)
 
     def _at_random(self, nearest: Corners) -> Int[Tensor, "draws n 2"]:
         """Return patches at random in squares around those that were found, each half as wide as the one before."""
@@ -108,13 +108,13 @@ class Search:
         return torch.where(allowed.unsqueeze(-1), inside, otherwise)
 
     def _nearer(
-        self, windows: Tensor, nearest: Corners, distances: Distances, found: Int[Tensor, "several n 2"]
+        self, windows: Tensor, nearest: Corners, distances: Distances, others: Int[Tensor, "several n 2"]
     ) -> tuple[Corners, Distances]:
         """Return the nearest of several patches where it is nearer than the one before, and its distance."""
-        found = self._allowed(found, nearest)
-        others, which = self._distances(windows, found).min(0)
-        best = found[which, torch.arange(len(nearest), device=nearest.device)]
-        return torch.where((others < distances)[:, None], best, nearest), torch.minimum(others, distances)
+        others = self._allowed(others, nearest)
+        closer, which = self._distances(windows, others).min(0)
+        best = others[which, torch.arange(len(nearest), device=nearest.device)]
+        return torch.where((closer < distances)[:, None], best, nearest), torch.minimum(closer, distances)
 
     def _distances(self, windows: Tensor, found: Int[Tensor, "several n 2"]) -> Float[Tensor, "several n"]:
         parts = []
@@ -140,9 +140,9 @@ def copied(level: Resolution, matches: Matches, patch: int) -> Features:
     """Return the picture with each unknown pixel as the found patch of the largest weight has it."""
     flat, weights = level.features.flatten(0, 1), _weights(level.known, matches, patch)
     source, surest = torch.arange(len(flat), device=flat.device), torch.zeros_like(flat[:, 0])
-    for onto, found in _pixels(level.known, matches, patch):
+    for onto, sources in _pixels(level.known, matches, patch):
         surer = weights > surest[onto]
-        surest[onto[surer]], source[onto[surer]] = weights[surer], found[surer]
+        surest[onto[surer]], source[onto[surer]] = weights[surer], sources[surer]
     return torch.where(level.known[..., None], level.features, flat[source].reshape(level.features.shape))
 
 

@@ -26,11 +26,11 @@ class Resolution(NamedTuple):
 def resolutions(picture: Float[Tensor, "height width channels"], known: Known, count: int) -> list[Resolution]:
     """Return a picture with its texture at its own resolution, and ``count`` times halved."""
     features = torch.cat([picture, math.sqrt(TEXTURE_WEIGHT) * _texture(picture, known, 2**count + 1)], -1)
-    found = [Resolution(torch.where(known[..., None], features, 0), known)]
+    pyramid = [Resolution(torch.where(known[..., None], features, 0), known)]
     for _ in range(count):
-        means, counts = _halved(*found[-1])
-        found.append(Resolution(means, counts >= 2))
-    return found
+        means, counts = _halved(*pyramid[-1])
+        pyramid.append(Resolution(means, counts >= 2))
+    return pyramid
 
 
 def fog(features: Features, known: Known) -> Features:
@@ -62,7 +62,7 @@ def _texture(
     picture: Float[Tensor, "height width channels"], known: Known, width: int
 ) -> Float[Tensor, "height width directions"]:
     """Return the mean size of the differences of neighbors along both axes, over known ones in squares of a width."""
-    gray, found = picture.mean(-1), []
+    gray, means = picture.mean(-1), []
     for axis in (0, 1):
         before, after = (known.narrow(axis, k, known.shape[axis] - 1) for k in (0, 1))
         both = (before & after).to(gray)
@@ -70,5 +70,5 @@ def _texture(
         sums = pad(torch.stack([gray.diff(dim=axis).abs() * both, both]), margin).unsqueeze(0)
         for kernel, padding in (((width, 1), (width // 2, 0)), ((1, width), (0, width // 2))):
             sums = avg_pool2d(sums, kernel, 1, padding)
-        found.append(sums[0, 0] / sums[0, 1].clamp(min=0.5 / width**2))
-    return torch.stack(found, -1)
+        means.append(sums[0, 0] / sums[0, 1].clamp(min=0.5 / width**2))
+    return torch.stack(means, -1)

@@ -74,9 +74,9 @@ def _spline_adjoint(field: Field, order: int, g: np.ndarray) -> np.ndarray:
             onto = onto + sparse.csr_array((beyond**p / math.factorial(p))[:, None]) @ derivatives[p - 1]
     values = BSpline.design_matrix(x, t, degree)
     system = sparse.vstack([*left[order - 1 :], values, *right[order - 1 :]]).tocsc()
-    found = splu(sparse.csc_array(system.T)).solve(np.asarray(onto.T @ g))[order - 1 : order - 1 + len(x)]
-    result = np.empty_like(found)
-    result[at] = found
+    at_knots = splu(sparse.csc_array(system.T)).solve(np.asarray(onto.T @ g))[order - 1 : order - 1 + len(x)]
+    result = np.empty_like(at_knots)
+    result[at] = at_knots
     return result
 
 

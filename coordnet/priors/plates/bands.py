@@ -60,10 +60,10 @@ class NormalEquations:
             factor = cholesky_banded(band, lower=True, overwrite_ab=True, check_finite=False), True
         except LinAlgError:
             raise SingularPlate("a matrix that is singular to rounding") from None
-        found = cho_solve_banded(factor, np.hstack([self.right, self.probe / scale]), check_finite=False)
-        if not np.linalg.norm(found[:, -1:] / scale) < SINGULAR:
+        columns = cho_solve_banded(factor, np.hstack([self.right, self.probe / scale]), check_finite=False)
+        if not np.linalg.norm(columns[:, -1:] / scale) < SINGULAR:
             raise SingularPlate("a matrix that is singular to rounding")
-        f, norms = found[:, :-1], np.linalg.norm(scale * self.right, axis=0)
+        f, norms = columns[:, :-1], np.linalg.norm(scale * self.right, axis=0)
         for allowed in (PLATE_TOLERANCE, ACCEPTED):
             left = self.right - self.normal.matrix @ f - strength * (energy.matrix @ f)
             residuals = np.linalg.norm(scale * left, axis=0)

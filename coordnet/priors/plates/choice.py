@@ -98,8 +98,8 @@ class FieldErrors:
         """The hidden samples of each fold, as a mask; none if there are too few samples, or none shall be hidden."""
         cells = self.cells if self.field.laid else None
         if cells is not None and self.prior.hold_out:
-            found = (self._hidden_cells(cells, fold) & self.field.inner for fold in range(self.rounds))
-            return [hidden for hidden in found if hidden.any()]
+            masks = (self._hidden_cells(cells, fold) & self.field.inner for fold in range(self.rounds))
+            return [hidden for hidden in masks if hidden.any()]
         generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
         count = len(self.field.values)
         known = torch.ones(1, 1, count)

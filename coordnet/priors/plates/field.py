@@ -92,8 +92,8 @@ class Field:
                 positions = _in_space(positions, geometry.grid[0], geometry.latitude)
         periodic = tuple(axis.periodic for axis in geometry.axes)
         kind = {"on_nodes": blending is None, "laid": geometry.is_laid, "latitude": geometry.latitude}
-        found = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, drifts=drifts, **kind)
-        return found if (weight > 0).all() else found.select(weight > 0)  # a million samples have half a gigabyte
+        field = cls(geometry.grid, positions, operator, columns, weight, periodic=periodic, drifts=drifts, **kind)
+        return field if (weight > 0).all() else field.select(weight > 0)  # a million samples have half a gigabyte
 
     @property
     def count(self) -> int:
@@ -239,6 +239,6 @@ def blend_rows(blending: Blending, points: Float[Tensor, "n d"], outside: Outsid
     index, weights = np.empty((len(points), each), dtype=np.int32), np.empty((len(points), each))
     for first in range(0, len(points), BLENDED_POINTS):
         part = slice(first, first + BLENDED_POINTS)
-        found = blending.interpolation(points[part], [], torch.float64, outside)
-        index[part], weights[part] = found.index.numpy(), found.weights.numpy()
+        blend = blending.interpolation(points[part], [], torch.float64, outside)
+        index[part], weights[part] = blend.index.numpy(), blend.weights.numpy()
     return sparse_rows(index, weights, math.prod(axis.count for axis in blending.lattice))

@@ -57,10 +57,10 @@ def sphere_plate(field: Field, order: int | float, strength: float, corner: floa
         start = coarse(onto.from_plane(_plane(part.lattice, h)))
         if len(part.values):
             weighted = sparse.csr_array(part.operator.T * part.weights)
-            found = solve(
+            solution = solve(
                 weighted @ part.operator + energy, weighted @ part.values + strength * tie * start, 2, exactly=True
             )
-            start, worst = found.x, max(worst, found.residual)
+            start, worst = solution.x, max(worst, solution.residual)
             away = np.arccos(np.clip(h * field.positions[rows] @ center, -1, 1))
             share = fading(1 - away / (FADED_AT * apart))[:, None]
             left[rows] += share * (part.values - part.operator @ start)
@@ -81,9 +81,9 @@ def flat_part(field: Field, center: Float[np.ndarray, " 3"], radius: float) -> t
     h = 2 * math.pi / min(field.lattice)
     reach = math.ceil(2 * math.sin(radius / 2) / h)
     count = 2 * (reach + MARGIN[2]) + 1
-    found = EqualAreaMap(center).onto_plane(field.positions * h) / h
-    rows = np.flatnonzero((np.abs(found).max(1) <= reach) & (np.square(found).sum(1) <= (OUTERMOST / h) ** 2))
-    positions, lattice = found[rows] + (count - 1) / 2, (count, count)
+    mapped = EqualAreaMap(center).onto_plane(field.positions * h) / h
+    rows = np.flatnonzero((np.abs(mapped).max(1) <= reach) & (np.square(mapped).sum(1) <= (OUTERMOST / h) ** 2))
+    positions, lattice = mapped[rows] + (count - 1) / 2, (count, count)
     kept = {"values": field.values[rows], "weights": field.weights[rows], "on_nodes": False, "laid": True}
     kept["drifts"] = field.drifts
     operator, margin = interpolation(_axes(lattice), positions), MARGIN[2] + reach / 4

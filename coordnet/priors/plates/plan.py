@@ -139,11 +139,11 @@ class ThinPlatePlan(Plan):
 
         def onto_samples(gradient: Tensor) -> Tensor:
             g = gradient.reshape(-1, f.shape[0]).T.numpy()
-            found = torch.from_numpy(
+            back = torch.from_numpy(
                 adjoint(field, chosen.order or 1, chosen.cutoff or math.inf, chosen.corner, g).T.copy()
             )
             result = torch.zeros(values.shape, dtype=torch.float64).flatten(2)
-            result[..., known] = found.reshape(*values.shape[:2], -1)
+            result[..., known] = back.reshape(*values.shape[:2], -1)
             return result.reshape(values.shape).to(values)
 
         return FollowedPlate.apply(values, plate, onto_samples)

@@ -46,8 +46,8 @@ def with_corner(error: Error, numbers: Numbers, other: int) -> Numbers:
     if len(corners) < 3:
         return numbers
     cutoff = min(cutoffs, key=lambda w: error(numbers[0], w, corners[2]))
-    found = [(numbers[0], cutoff, corner) for corner in corners]
-    return min(numbers, *found, *product([other], cutoffs, corners), key=lambda one: error(*one))
+    cornered = [(numbers[0], cutoff, corner) for corner in corners]
+    return min(numbers, *cornered, *product([other], cutoffs, corners), key=lambda one: error(*one))
 
 
 def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Numbers:
@@ -94,10 +94,10 @@ def climb(
     """Return the best candidate, trying one after another until some of them bring no relative gain."""
     best, least, failures = candidates[0], error(candidates[0]), 0
     for candidate in candidates[1:]:
-        found = error(candidate)
-        failures = 0 if found < (1 - gain) * least or least == math.inf else failures + 1
-        if found < least:
-            best, least = candidate, found
+        value = error(candidate)
+        failures = 0 if value < (1 - gain) * least or least == math.inf else failures + 1
+        if value < least:
+            best, least = candidate, value
         if failures == patience:
             break
     return best

@@ -68,14 +68,14 @@ def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> Plat
     column = np.repeat(np.arange(len(scale)), np.diff(a.indptr))
     a, b = sparse.csc_array((a.data * scale[a.indices] * scale[column], a.indices, a.indptr)), scale[:, None] * b
     if len(scale) > FACTORIZED_NODES[dims] and not exactly:
-        found = _iterated(a, b, dims)
+        solution = _iterated(a, b, dims)
     else:
         offset = a.indices - column
         is_narrow = dims > 1 and (int(offset.max()) + 1) * len(scale) <= BANDED_NUMBERS
-        found = _banded(a, b, offset, column) if is_narrow else _exact(a, b)
-    if not found.residual <= ACCEPTED:
-        raise SingularPlate(f"relative residual {found.residual:.1g}")
-    return PlateSolution(scale[:, None] * found.x, found.method, found.iterations, found.residual)
+        solution = _banded(a, b, offset, column) if is_narrow else _exact(a, b)
+    if not solution.residual <= ACCEPTED:
+        raise SingularPlate(f"relative residual {solution.residual:.1g}")
+    return PlateSolution(scale[:, None] * solution.x, solution.method, solution.iterations, solution.residual)
 
 
 def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
@@ -128,9 +128,9 @@ def _iterated(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
         # The factorization is not quite symmetric, which conjugate gradients do not bear.
         inverse: Any = linalg.LinearOperator(a.shape, matvec=factor.solve)  # type: ignore[call-arg]
         options = {"M": inverse, "restart": RESTART, "maxiter": 2}
-        found = _krylov(linalg.gmres, a, b, "GMRES, incomplete factorization", callback_type="pr_norm", **options)
-        if found.residual <= 10 * PLATE_TOLERANCE:
-            return found
+        solution = _krylov(linalg.gmres, a, b, "GMRES, incomplete factorization", callback_type="pr_norm", **options)
+        if solution.residual <= 10 * PLATE_TOLERANCE:
+            return solution
     return _exact(a, b)
 
 

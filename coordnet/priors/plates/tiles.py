@@ -52,7 +52,7 @@ def windows(count: int, core: int, overlap: int, *, periodic: bool) -> list[Wind
     if count <= core + 2 * overlap:
         return [Window(0, np.ones(count), periodic)]
     edges = np.linspace(0, count, round(count / core) + 1).astype(int)
-    found = []
+    covering = []
     for a, b in itertools.pairwise(edges):
         low, high = a - overlap, b + overlap
         if not periodic:
@@ -60,8 +60,8 @@ def windows(count: int, core: int, overlap: int, *, periodic: bool) -> list[Wind
         nodes, ones = np.arange(low, high) + 0.5, np.ones(high - low)
         left = fading((nodes - a) / overlap + 0.5) if periodic or a > 0 else ones
         right = fading((b - nodes) / overlap + 0.5) if periodic or b < count else ones
-        found.append(Window(int(low), left * right))
-    return found
+        covering.append(Window(int(low), left * right))
+    return covering
 
 
 def tiled_plate(
@@ -107,8 +107,8 @@ def tiled_plate(
             weighted = sparse.csr_array(operator.T * field.weights[rows])
             a = weighted @ operator + energies[shape]
             b = weighted @ field.values[rows] + strength * tie * start
-            found = solve(a, b, len(lattice), exactly=True)
-            x, worst = found.x, max(worst, found.residual)
+            solution = solve(a, b, len(lattice), exactly=True)
+            x, worst = solution.x, max(worst, solution.residual)
             fade = reduce(np.multiply.outer, [w.weights for w in tile])[..., None]
             added[at] += fade * (x - start).reshape(*shape, -1)
             if left is not None:

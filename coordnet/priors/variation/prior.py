@@ -87,8 +87,8 @@ class TotalVariation(Prior):
         report: Any = fits[0][0]
         if self.pilot is None:
             return self
-        found = {"strength": report.strength, "share": report.candidates[1].weight} if report.strength else {}
-        return replace(self, pilot=self.pilot.taught(fits), **found)
+        numbers = {"strength": report.strength, "share": report.candidates[1].weight} if report.strength else {}
+        return replace(self, pilot=self.pilot.taught(fits), **numbers)
 
     @property
     def text(self) -> str:
