@@ -49,7 +49,7 @@ def test_what_is_known_comes_back_to_the_bit_as_it_was_given(signal, numpy, dtyp
     assert dtype_of(made.signal) == dtype
     assert np.array_equal(np.asarray(made.signal)[KNOWN], np.asarray(given)[KNOWN])
     assert cn.psnr(made.signal, given) > 22
-    assert made.report["known"] == pytest.approx(KNOWN.mean())
+    assert made.report.known == pytest.approx(KNOWN.mean())
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
@@ -92,7 +92,7 @@ def test_a_batch_is_restored_signal_by_signal():
     levels = (batch * 255).byte()
     large = cn.upscale(levels.numpy())
     assert (large.signal.shape, large.signal.dtype) == ((2, 20, 16, 3), np.uint8)
-    assert large.report["strength"] == cn.upscale(levels / 255).report["strength"]
+    assert large.report.strength == cn.upscale(levels / 255).report.strength
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")

@@ -246,7 +246,7 @@ class Denoised(Estimator):
         sigma = case.noise if self.given else None
         prior = Local() if self.prior == "local" else Adaptive()
         made, seconds = timed(lambda: denoise(case.samples.values, sigma, prior=prior))
-        notes = {name: made.report[name] for name in ("sigma", "expected_psnr")}
+        notes = {name: getattr(made.report, name) for name in ("sigma", "expected_psnr")}
         return Outcome(made.signal, seconds, notes=notes)
 
 
@@ -263,7 +263,7 @@ class Enlarged(Estimator):
         factor = case.samples.grid[0] / values.shape[0]
         prior = None if self.prior == "none" else "auto"
         made, seconds = timed(lambda: upscale(values, factor, samples=self.samples, prior=prior))
-        notes = {name: made.report[name] for name in ("prior", "noise", "sigma") if name in made.report}
+        notes = {k: v for k, v in made.report.as_dict().items() if k in ("prior", "noise", "sigma")}
         return Outcome(made.signal, seconds, notes=notes)
 
 

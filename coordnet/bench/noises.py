@@ -115,7 +115,8 @@ class Cleaned(Estimator):
     def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         made, seconds = timed(lambda: denoise(case.samples.values, noise=self.noise))
-        return Outcome(made.signal, seconds, notes={n: made.report[n] for n in ("sigma", "noise", "expected_psnr")})
+        notes = {name: getattr(made.report, name) for name in ("sigma", "noise", "expected_psnr")}
+        return Outcome(made.signal, seconds, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Unrounded(Estimator):
             path = Path(folder) / "picture.jpg"
             path.write_bytes(jpeg_file(case.truth.double().numpy(), self.quality))
             made, seconds = timed(lambda: denoise(case.samples.values, noise=JpegIntervals.read(path)))
-        return Outcome(made.signal, seconds, notes={"sigma": made.report["sigma"]})
+        return Outcome(made.signal, seconds, notes={"sigma": made.report.sigma})
 
 
 def blocks() -> Mapping[Task, Sequence[Method]]:

@@ -14,6 +14,7 @@ from coordnet.cli.report import Outcome
 from coordnet.cli.restore import Shown, named_noise, required_prior, restored
 from coordnet.media import Media
 from coordnet.media.row_blocks import RowFile
+from coordnet.networks.fit_reports import DenoiseReport
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.restored import Restored, Tiles
 
@@ -40,8 +41,8 @@ def _in_memory(
 ) -> Shown:
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
     made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
-    settings = {name: made.report[name] for name in ("sigma", "noise", "prior")}
-    tiles = made.report.get("tiles")  # none where the picture was fitted as a whole
+    settings = {name: getattr(made.report, name) for name in ("sigma", "noise", "prior")}
+    tiles = made.report.tiles  # None where the picture was fitted as a whole
     chosen = _chosen(made, len(media.grid), sigma, noise, prior) + (f" in {report.size(tiles)} tiles" if tiles else "")
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
     expected = made.expected_psnr
@@ -63,27 +64,27 @@ def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, pr
         return denoised(signal, sigma, noise=noise, prior=prior, memory=memory, **options)
 
     made, rows = computed(fit, source, place, common)
-    blocks = made.report["blocks"]
+    blocks = made.report.blocks.counts
     chosen = _chosen(made, len(blocks), sigma, noise, prior) + f" in {report.size(blocks)} blocks"
     names = ("sigma", "noise", "prior", "expected_psnr")
-    settings = {name: made.report[name] for name in names} | {"report": made.report, "seed": common.seed}
+    settings = {name: getattr(made.report, name) for name in names}
+    settings |= {"report": made.report.as_dict(), "seed": common.seed}
     return Made(rows, made.signal.shape, settings, chosen)
 
 
-def _chosen(made: Restored, axes: int, sigma: float | None, noise: str, prior: Any) -> str:
+def _chosen(made: Restored[DenoiseReport], axes: int, sigma: float | None, noise: str, prior: Any) -> str:
     """Return the words for the noise of a signal of some axes, and for the prior."""
-    report = made.report
-    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {report['sigma']:.4g}"
+    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {made.report.sigma:.4g}"
     words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
-    chosen = f"{words if made.noise is None else made.noise} ({how}), {report['prior']} prior"
-    lost = report["noise"]["lost"]
+    chosen = f"{words if made.noise is None else made.noise} ({how}), {made.report.prior} prior"
+    lost = (made.report.noise or {})["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
-    return chosen + _other_prior(report, axes) * (prior == "auto")
+    return chosen + _other_prior(made.report, axes) * (prior == "auto")
 
 
-def _other_prior(found: dict[str, Any], axes: int) -> str:
+def _other_prior(chosen: DenoiseReport, axes: int) -> str:
     """Return the words for the prior that was not taken for a picture; clips and volumes take both about as long."""
-    if axes == 2 and found["prior"] == "local":
+    if axes == 2 and chosen.prior == "local":
         return report.FASTER
-    left_out = found["prior"] == "adaptive" and "tried" not in found and found["sigma"] > 0
+    left_out = chosen.prior == "adaptive" and chosen.tried is None and chosen.sigma > 0
     return " (--prior local takes longer and mostly removes more)" * (axes == 2 and left_out)

@@ -20,6 +20,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.files import available_memory
 from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.areas import DEGREE
+from coordnet.restore.reports import UpscaleReport
 from coordnet.restore.restored import Restored
 from coordnet.restore.rows import IN_MEMORY, upscale_rows
 from coordnet.restore.upscale import WHITE, divider, enlarged, nearest
@@ -65,19 +66,19 @@ def _upscale(image: str, common: Batch, factor: float, options: dict[str, Any], 
     return restored("upscale", work, image, common, kinds=("image", "stack", "video"))
 
 
-def _chosen(found: report.Record) -> str:
-    assumed = "no" if found["prior"] == "none" else found["prior"]
-    chosen = (AREAS if found["samples"] == "area" else POINTS).format(assumed=assumed, **found)
-    kinds = ", ".join(dict.fromkeys(noise["kind"] for noise in found.get("removed", ())))
+def _chosen(made: UpscaleReport) -> str:
+    assumed = "no" if made.prior == "none" else made.prior
+    chosen = (AREAS if made.samples == "area" else POINTS).format(assumed=assumed, noise=made.noise, sigma=made.sigma)
+    kinds = ", ".join(dict.fromkeys(noise["kind"] for noise in made.removed or ()))
     chosen = f"without its noise ({kinds}), {chosen}" if kinds else chosen
-    return chosen + " (--prior none is faster)" * (found["prior"] == "local")
+    return chosen + " (--prior none is faster)" * (made.prior == "local")
 
 
-def _upscaling(found: report.Record, factor: float, alpha: bool, expected: float | None) -> report.Record:
+def _upscaling(made: UpscaleReport, factor: float, alpha: bool, expected: float | None) -> report.Record:
     """Return the part of a record that says how a picture was enlarged."""
     names = ("samples", "prior", "division", "noise", "removed", "strength", "sigma", "tried")
-    chosen = {name: found[name] for name in names if name in found}
-    encoder = f"gaussian:sigma={found['sigma']}" if "sigma" in found else f"bspline:degree={DEGREE}"
+    chosen = {name: value for name, value in made.as_dict().items() if name in names}
+    encoder = f"gaussian:sigma={made.sigma}" if made.sigma else f"bspline:degree={DEGREE}"
     return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": expected}
 
 
@@ -99,7 +100,7 @@ def _in_rows(source: RowFile, place: Path, factor: float, kind: PixelKind, memor
     check_room("factor", shape, source, place.absolute().parent)
     options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
     rows, made, expected = upscale_rows(source, factor, **options)
-    record = {**_upscaling(made, factor, source.alpha, expected), "memory": memory, "report": made}
+    record = {**_upscaling(made, factor, source.alpha, expected), "memory": memory, "report": made.as_dict()}
     return Made(rows, shape, record, _chosen(made))
 
 
@@ -113,4 +114,4 @@ def _in_blocks(
 
     made, rows = computed(fit, source, place, common)
     record = {**_upscaling(made.report, factor, source.alpha, made.expected_psnr), "memory": memory}
-    return Made(rows, made.signal.shape, record | {"report": made.report}, _chosen(made.report))
+    return Made(rows, made.signal.shape, record | {"report": made.report.as_dict()}, _chosen(made.report))

@@ -23,6 +23,7 @@ from coordnet.plots.restoring import filled_figure
 from coordnet.restore.blocks import check_chunks
 from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
+from coordnet.restore.reports import RestoredReport
 from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
 from coordnet.xarray.files import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
@@ -100,7 +101,7 @@ def _cut(dataset: xarray.Dataset) -> xarray.Dataset:
 
 def _filled(
     dataset: xarray.Dataset, chosen: list[str], cube: Path, asked: dict[str, Any], output: Output
-) -> tuple[xarray.Dataset, dict[str, tuple[dict[str, Any], float]]]:
+) -> tuple[xarray.Dataset, dict[str, tuple[RestoredReport, float]]]:
     """Return the dataset with some variables filled, and the report and the seconds of each."""
     made, reports = dataset.copy(), {}
     for name in chosen:
@@ -166,15 +167,15 @@ def _lacks(array: xarray.DataArray) -> bool:
 
 
 def _described(
-    before: xarray.DataArray, after: xarray.DataArray, found: dict[str, Any], seconds: float
+    before: xarray.DataArray, after: xarray.DataArray, made: RestoredReport, seconds: float
 ) -> dict[str, Any]:
     missing, left = (int(a.isnull().sum()) for a in (before, after))
     counts = {"known": before.size - missing, "filled": missing - left, "left": left}
-    return {"shape": list(before.shape), **counts, "seconds": seconds, "report": found}
+    return {"shape": list(before.shape), **counts, "seconds": seconds, "report": made.as_dict()}
 
 
 def _words(part: dict[str, Any]) -> str:
-    used = part["report"].get("used", "nothing to fill")
+    used = part["report"]["prior"] if part["filled"] else "nothing to fill"
     size = report.size(part["shape"])
     return f"{size}, {part['filled']:,} filled, {part['left']:,} left, {used}, {report.duration(part['seconds'])}"
 

@@ -187,8 +187,8 @@ def computed(fit: Fit, source: RowFile, place: Path, common: Batch) -> tuple[Res
         made = fit(signal, common.memory_bytes, source.alpha)
     axes = [f"axis_{j}" for j in range(made.signal.ndim)]
     dataset = xarray.Dataset({RESTORED: (axes, made.signal)})
-    origin = report.origin("", common) | {"report": made.report, "seed": common.seed, "versions": report.versions()}
-    store = BlockStore(place.absolute().parent / f"{source.path.stem}.zarr", dataset, origin)
+    told = {"report": made.report.as_dict(), "seed": common.seed, "versions": report.versions()}
+    store = BlockStore(place.absolute().parent / f"{source.path.stem}.zarr", dataset, report.origin("", common) | told)
     many = Many() if common.is_one_of_many else common
     write_blocks(store, str(source.path), "restored", many, common)
 

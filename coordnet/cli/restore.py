@@ -20,12 +20,14 @@ from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.signal import from_depth
 from coordnet.media.tags import Tags
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
+from coordnet.networks.several_reports import TiledReport
 from coordnet.plots.fits import restoration_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoring import noise_figure
 from coordnet.priors.base import Prior
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
+from coordnet.restore.reports import InpaintReport
 from coordnet.restore.restored import Restored, Tiles
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
@@ -122,25 +124,25 @@ def _demosaic(
     return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
 
-def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
-    how, sigma, expected = _learned(made), made.report.get("sigma"), made.expected_psnr
+def _filled(made: Restored[InpaintReport], signal: Tensor, known: Pattern | Tensor) -> Shown:
+    how, sigma, expected = _learned(made), made.report.sigma, made.expected_psnr
     how = how if sigma is None else f", noise of standard deviation {sigma:.4g} (given)"
     how = how if made.noise is None else f", {made.noise} (estimated)"
-    chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
+    chosen = f"{100 * made.report.known:.3g} % known, {made.report.prior} prior{how}"
     scored = _scored(made) if made.std is None else f"expected PSNR {report.decibels(expected)}"
     part = Tiles(tuple(signal.shape[:-1])).middle
     shown = signal[part]
     samples = sample(shown, known[part] if isinstance(known, Tensor) else known, dimensions=shown.ndim - 1)
     before = sampled_picture(samples, signal.shape[-1], float("nan"))
-    kept = {name: made.report[name] for name in ("known", "pattern", "sigma", "prior") if name in made.report}
+    kept = {k: v for k, v in made.report.as_dict().items() if k in ("known", "pattern", "sigma", "prior")}
     return Shown(
         made, before, chosen, scored, {**kept, "hold_out_psnr" if made.std is None else "expected_psnr": expected}
     )
 
 
-def _scored(made: Restored) -> str:
+def _scored(made: Restored[InpaintReport]) -> str:
     """Return a line with the PSNR at hidden samples, or with the reason why there is none."""
-    expected, wide = made.expected_psnr, made.report.get("wide_holes", False)
+    expected, wide = made.expected_psnr, made.report.wide_holes
     if expected is None:
         unknown = "expected PSNR in the holes unknown"
         return unknown if wide else "no sample was hidden to measure by"
@@ -149,13 +151,13 @@ def _scored(made: Restored) -> str:
     return f"hold-out PSNR {expected:.2f} dB"
 
 
-def _learned(made: Restored) -> str:
-    if made.fit is None:
-        return f" in {report.size(made.report['tiles'])} tiles"
-    learned = made.fit.report
+def _learned(made: Restored[InpaintReport]) -> str:
+    learned = made.report.fit
+    if isinstance(learned, TiledReport):
+        return f" in {report.size(learned.tiles)} tiles"
     if isinstance(learned, StackReport) and len(learned.fits) == 1:
         learned = learned.fits[0]
-    if words := report.weight_words(learned):
+    if learned is not None and (words := report.weight_words(learned)):
         return words
     if not isinstance(learned, AdaptiveReport) or learned.start is None:
         return ""
@@ -187,7 +189,8 @@ def restored(command: str, work: Work, signal: str, common: Common, *, kinds: tu
         tags = media.tags.enlarged(*growth) if len(growth) == 2 else media.tags
         result = replace(media, signal=after, known=made.known, tags=tags)
         settings = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
-        settings |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
+        used = fit and fit.report.device
+        settings |= {"report": made.report.as_dict(), "seed": common.seed, "device": used or str(device)}
         record = record_of(command, name, after.shape, common, settings)
         if fit is None:
             name, after = f"{name}, its middle", after[Tiles(media.grid).middle]

@@ -300,12 +300,23 @@ class TrainingReport(FitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BlocksReport(Reported):
+    """How a signal is divided into blocks: their ``counts`` and lengths along each axis, and the halo around them."""
+
+    counts: list[int]
+    lengths: list[int]
+    halo: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class DenoiseReport(FitReport):
     """The report of a signal that noise was removed from.
 
     ``sigma`` is the standard deviation of the noise, ``sigma_given`` whether it was given. ``tried`` has the mean
     squared difference by which each prior was judged. ``expected_psnr`` is in dB, None without noise. ``noise`` has the
-    kind of the noise, the floor and the gain of its variance, and the share of the pixels that were lost.
+    kind of the noise, the floor and the gain of its variance, and the share of the pixels that were lost. ``tiles`` are
+    the numbers of tiles along each axis and ``overlap`` the samples that they share, if a signal was cut into some, and
+    ``blocks`` says how a Dask array is divided.
     """
 
     sigma: float
@@ -313,6 +324,9 @@ class DenoiseReport(FitReport):
     expected_psnr: float | None
     tried: dict[str, float] | None = None
     noise: dict[str, Any] | None = None
+    tiles: list[int] | None = None
+    overlap: int | None = None
+    blocks: BlocksReport | None = None
 
 
 def report_from(record: dict[str, Any]) -> FitReport:

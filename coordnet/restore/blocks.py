@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from coordnet import _checks
+from coordnet.networks.fit_reports import BlocksReport
 from coordnet.restore.restored import FEWER, MAX_POINTS
 from coordnet.sampling.axes import ByAxes
 
@@ -108,13 +109,10 @@ class Blocks:
         """Return the number of blocks."""
         return math.prod(self.signal.numblocks)
 
-    def report(self) -> dict[str, Any]:
-        """Return what a record says of the blocks."""
-        return {
-            "blocks": list(self.signal.numblocks[:-1]),
-            "lengths": list(self.signal.chunksize[:-1]),
-            "halo": list(self.halo[:-1]),
-        }
+    def report(self) -> BlocksReport:
+        """Return the report of the blocks."""
+        counts, lengths = self.signal.numblocks[:-1], self.signal.chunksize[:-1]
+        return BlocksReport(counts=list(counts), lengths=list(lengths), halo=list(self.halo[:-1]))
 
     def sample(self, suits: Callable[[Block], bool]) -> Iterator[Block]:
         """Yield some blocks with their halos, drawn at random from those that suit."""

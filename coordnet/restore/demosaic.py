@@ -15,6 +15,7 @@ from coordnet.priors.local.noise import smoothed
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import ClippedNoise, refuse_more_than
 from coordnet.restore.noise_estimate import mosaic_noise
+from coordnet.restore.reports import InpaintReport
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.noise_model import NoiseModel
@@ -32,7 +33,7 @@ def demosaic(
     prior: Prior | Literal["auto"] = "auto",
     seed: int | None = None,
     progress: bool = False,
-) -> Restored:
+) -> Restored[InpaintReport]:
     """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
 
     With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly. Where the
@@ -56,8 +57,8 @@ def demosaic(
     Returns
     -------
     Restored
-        That of ``inpaint``; the report has the ``"pattern"`` and, for noise, its ``"sigma"`` in the mean over the
-        mosaic. ``noise`` is the model of a camera's noise.
+        That of ``inpaint``; the report has the ``pattern`` and, for noise, its ``sigma`` in the mean over the mosaic.
+        ``noise`` is the model of a camera's noise.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def demosaic(
         prior = Local(noise=level) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(level)
     made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
     colors = clipped.unclipped(made.signal) if model.gain > 0 else made.signal
-    report = {"pattern": bayer.pattern, **({"sigma": level} if level else {}), **made.report}
+    report = replace(made.report, pattern=bayer.pattern, sigma=level or None)
     return replace(made, signal=kind.restore(colors), report=report, noise=model if model.gain > 0 else None)
 
 

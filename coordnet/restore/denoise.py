@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 
@@ -51,7 +51,7 @@ def denoise(
     largest: int | None = None,
     memory: int | None = None,
     progress: bool = False,
-) -> Restored:
+) -> Restored[DenoiseReport]:
     """Remove Gaussian noise, white or not, by a prior that is adapted to the very signal.
 
     The local prior has Gaussian classes of small patches, and then filters groups of similar patches, of other frames
@@ -99,13 +99,11 @@ def denoise(
     Returns
     -------
     Restored
-        ``report["sigma"]`` is the noise's standard deviation in the mean over the signal, ``report["noise"]`` its kind
-        with the floor and the gain of its variance, ``report["prior"]`` the prior, and ``report["tried"]`` the scores
-        that decided it. ``noise`` is the model of noise that is not white. ``expected_psnr`` is an estimate of the
-        remaining error by Stein's formula, against the range 1 for pictures in [0, 1] and the signal's own span for
-        others; it is None without noise, within a dB or two if sigma is estimated, and up to 3 dB too high if many
-        values were clipped or the noise is not white, or 5 dB if it is Rician. The values of ``fit`` on its lattice are
-        the estimate; it is None for a signal in tiles.
+        ``report`` is a ``DenoiseReport``, whose ``sigma`` is in the mean over the signal. ``noise`` is the model of
+        noise that is not white. ``expected_psnr`` is an estimate of the remaining error by Stein's formula, against the
+        range 1 for pictures in [0, 1] and the signal's own span for others; it is None without noise, within a dB or
+        two if sigma is estimated, and up to 3 dB too high if many values were clipped or the noise is not white, or 5
+        dB if it is Rician. The values of ``fit`` on its lattice are the estimate; it is None for a signal in tiles.
 
     Raises
     ------
@@ -151,22 +149,22 @@ def denoise(
         tried=tried,
         noise=described(work, lost),
     )
-    clean, fit, found = _filtered(tiles, values, chosen, work, report)
+    clean, fit, report = _filtered(tiles, values, chosen, work, report)
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
-    return Restored(whole, fit, found, found["expected_psnr"], noise=None if work.is_plain else work.model)
+    return Restored(whole, fit, report, report.expected_psnr, noise=None if work.is_plain else work.model)
 
 
 def _within(
     intervals: JpegIntervals, values: Signal, prior: Prior, form: ArrayKind, tiles: Tiles, progress: bool
-) -> Restored:
+) -> Restored[DenoiseReport]:
     """Return the picture of a JPEG file without the noise of its rounding, with each coefficient in its interval."""
     work = Noise(intervals.sigma, given=True, progress=progress, clipped_share=CLIPPED_RINGS)
     if prior.name not in ("local", "adaptive"):
         raise _checks.wrong("prior", "local or adaptive for a JPEG file", prior.text)
-    found = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "lost": 0.0}
-    report = DenoiseReport(prior=prior.name, sigma=work.level, sigma_given=False, expected_psnr=None, noise=found)
-    clean, fit, record = _filtered(tiles, values, prior, work, report, intervals.nearest)
-    return Restored(form.restore(clean), fit, record, None)
+    rounding = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "lost": 0.0}
+    report = DenoiseReport(prior=prior.name, sigma=work.level, sigma_given=False, expected_psnr=None, noise=rounding)
+    clean, fit, report = _filtered(tiles, values, prior, work, report, intervals.nearest)
+    return Restored(form.restore(clean), fit, report, None)
 
 
 def _filtered(
@@ -176,7 +174,7 @@ def _filtered(
     noise: Noise,
     report: DenoiseReport,
     nearest: Callable[[Signal], Signal] = lambda f: f,
-) -> tuple[Signal, Reconstruction | None, dict[str, Any]]:
+) -> tuple[Signal, Reconstruction | None, DenoiseReport]:
     """Return the estimate of a signal, its fit where it is not cut into tiles, and the full report.
 
     ``nearest`` returns the estimate that is nearest to another one, and suits what else is known.
@@ -189,11 +187,11 @@ def _filtered(
             return nearest(estimate), error, learned, used
 
         fit = NoisePlan(tiles.grid, clean_whole, report, **options).fit(values)
-        return fit.render(alignment="sample"), fit, fit.report.as_dict()
+        return fit.render(alignment="sample"), fit, cast(DenoiseReport, fit.report)
     clean, error, used = _in_tiles(tiles, values, prior, noise)
     clean = nearest(clean)
-    found = replace(report, prior=used, expected_psnr=expected_psnr(error, clean, noise.level)).as_dict()
-    return clean, None, {**found, **tiles.report()}
+    expected = expected_psnr(error, clean, noise.level)
+    return clean, None, replace(report, prior=used, expected_psnr=expected, **tiles.report())
 
 
 def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None, str]:
@@ -213,8 +211,8 @@ def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple
         return clean
 
     clean = tiles.restore(estimate, signal.device, progress=noise.progress)
-    found = [error for error in errors if error is not None]
-    return clean, statistics.fmean(found) if found else None, used.pop() if len(used) == 1 else prior.name
+    told = [error for error in errors if error is not None]
+    return clean, statistics.fmean(told) if told else None, used.pop() if len(used) == 1 else prior.name
 
 
 class NoisePlan(Plan):

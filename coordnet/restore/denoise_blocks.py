@@ -73,7 +73,7 @@ def denoise_blocks(
     dimensions: int | None,
     seed: int,
     memory: int | None,
-) -> Restored:
+) -> Restored[DenoiseReport]:
     """Return a Dask array without its noise, which is removed when it is computed; see ``denoise`` for the arguments.
 
     The expected PSNR is that of the blocks that decide.
@@ -87,8 +87,8 @@ def denoise_blocks(
     work, report = learn(some, sigma, noise=noise, prior=prior, seed=seed, grid=blocks.grid)
     made = blocks.map(replace(work, alpha=alpha))
     model = None if work.noise.is_plain else work.noise.model
-    found = report.as_dict() | blocks.report()
-    return Restored(made if has_channels else made[..., 0], None, found, report.expected_psnr, noise=model)
+    report = replace(report, blocks=blocks.report())
+    return Restored(made if has_channels else made[..., 0], None, report, report.expected_psnr, noise=model)
 
 
 def learn(
@@ -113,8 +113,8 @@ def learn(
         refuse_more_than(torch.cat([values.flatten(0, -2) for values in parts]), _checks.nonnegative("sigma", sigma))
     is_long = Local(noise=1.0).seconds(Setting(Lattice(grid), parts[0].shape[-1], parts[0].device)) > LONGEST_FIT
     asked = (Adaptive() if is_long else None) if prior == "auto" else asked_prior(prior)
-    found = [_without_lost(values) if _may_lose(values, sigma, noise) else (values, None) for values in parts]
-    parts, lost = [values for values, _ in found], next((share for _, share in found if share is not None), None)
+    kept = [_without_lost(values) if _may_lose(values, sigma, noise) else (values, None) for values in parts]
+    parts, lost = [values for values, _ in kept], next((share for _, share in kept if share is not None), None)
     decided = [settled(v, sigma, noise, asked, seed, Tiles(tuple(v.shape[:-1]))) for v in parts]
     level = statistics.median_low(made.noise.level for made in decided)
     chosen = next(made for made in decided if made.noise.level == level)

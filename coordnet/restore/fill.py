@@ -20,6 +20,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit
 from coordnet.restore.labeled import Labeled
+from coordnet.restore.reports import RestoredReport
 from coordnet.restore.restored import fit_large
 from coordnet.sampling.arrays import is_divided
 from coordnet.sampling.grids import Lattice
@@ -29,6 +30,7 @@ from coordnet.sampling.samples import Samples
 WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
 # Names in an encoding of how values are packed into integers, whose range would not suit deviations.
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "valid_range")
+NOTHING_TO_FILL = RestoredReport(prior="none")
 UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
 Signal = Float[np.ndarray, "*grid channels"]
@@ -40,7 +42,7 @@ class Filled(NamedTuple):
 
     array: Any
     std: Any | None
-    report: dict[str, Any]
+    report: RestoredReport
 
 
 def fill(
@@ -96,7 +98,8 @@ def fill(
         ``array`` has the name, dimensions, coordinates, attributes, encoding and type of the one that was given;
         integers and float16 become float64. ``std`` is the standard deviation of the errors, 0 where values are known
         and NaN where they are missing still, None if it was not asked for; its encoding packs nothing into integers.
-        ``report`` is that of the fit, empty if there was nothing to fill; for a Dask array it says how that is divided.
+        ``report`` has the prior that was used, "none" if there was nothing to fill, and the report of the fit, None
+        for a Dask array.
 
     Raises
     ------
@@ -174,7 +177,7 @@ class Gaps:
 
     def filled(
         self, signal: Signal, valid: Mask | None = None
-    ) -> tuple[Float[np.ndarray, "*grid all_channels"], dict[str, Any]]:
+    ) -> tuple[Float[np.ndarray, "*grid all_channels"], RestoredReport]:
         """Return a signal without its gaps, with the deviations as further channels if asked for, and a report.
 
         A channel of which nothing is known stays missing. A ``ValueError`` is raised if there is no known value.
@@ -185,14 +188,16 @@ class Gaps:
         wanted = ~known & (self._wanted(known) if valid is None else valid)
         if self.max_gap is not None:
             wanted &= _short(known, self.numbers[0], self.max_gap)
-        estimate, deviations, report = self.estimated(signal, known) if wanted.any() else (signal, None, {})
+        estimate, deviations, report = (
+            self.estimated(signal, known) if wanted.any() else (signal, None, NOTHING_TO_FILL)
+        )
         parts = [np.where(wanted, estimate, signal)]
         if self.uncertainty:
             unknown = signal if deviations is None else deviations
             parts.append(np.where(wanted, unknown, np.where(known, signal.dtype.type(0), np.nan)))
         return np.concatenate(parts, -1) if self.uncertainty else parts[0], report
 
-    def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, dict[str, Any]]:
+    def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, RestoredReport]:
         """Return the values of a fit at the nodes of a signal, their deviations if asked for, and the report.
 
         A channel of which nothing is known has its mean, or NaN where there are no ``means``.
@@ -205,10 +210,9 @@ class Gaps:
                 deviations[..., seen] = of_seen
             return estimate, deviations, report
         if self.means is not None and not seen.any():
-            return np.broadcast_to(self.means, signal.shape), np.full_like(signal, np.nan), {}
+            return np.broadcast_to(self.means, signal.shape), np.full_like(signal, np.nan), NOTHING_TO_FILL
         samples = self.samples(signal)
-        made, report = fit_large(samples, self.fit, progress=self.progress)
-        found = report.as_dict() | {"used": report.used(self.chosen(samples).name)}
+        made, fitted = fit_large(samples, self.fit, progress=self.progress)
         if isinstance(made, torch.Tensor):
             if self.uncertainty:
                 raise _checks.wrong("uncertainty", "an array that is fitted as a whole", f"{samples.grid}, in tiles")
@@ -219,7 +223,7 @@ class Gaps:
         if self.means is not None:
             estimate = np.where(seen, estimate, self.means)
             deviations = None if deviations is None else np.where(seen, deviations, np.nan)
-        return estimate, deviations, found
+        return estimate, deviations, RestoredReport(prior=fitted.used(self.chosen(samples).name), fit=fitted)
 
     def samples(self, signal: Signal) -> Samples:
         """Return the samples of a signal; fields in time are on the lattice of their frames and nodes.
@@ -254,7 +258,7 @@ class Gaps:
 
 def _in_blocks(
     gaps: Gaps, signal: Any, valid: Any, around: list[int], memory: int | None
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[Any, RestoredReport]:
     """Return a Dask array without its gaps, which are filled when it is computed, and a report.
 
     The prior is learned from some blocks and shared by all; a block alone learns its own.
@@ -271,7 +275,7 @@ def _in_blocks(
         gaps, used = taught(gaps, some)
     channels = signal.shape[-1] * (2 if gaps.uncertainty else 1)
     made = blocks.map(gaps.block, *(() if valid is None else (valid,)), channels=channels)
-    return made, {"used": used} | blocks.report()
+    return made, RestoredReport(prior=used, blocks=blocks.report())
 
 
 def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:

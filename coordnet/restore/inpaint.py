@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import are_wide
 from coordnet.priors.base import REQUIRED, Prior, as_prior
+from coordnet.restore.reports import InpaintReport
 from coordnet.restore.restored import Restored, Tiles, fit_large
 from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
 from coordnet.sampling.forward import are_clustered
@@ -45,7 +46,7 @@ def inpaint(
     largest: int | None = None,
     uncertainty: bool = False,
     progress: bool = False,
-) -> Restored:
+) -> Restored[InpaintReport]:
     """Fill the unknown samples of a signal; the known ones stay as they are, to the bit, unless the prior has noise.
 
     Parameters
@@ -75,10 +76,10 @@ def inpaint(
     -------
     Restored
         Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden, or that of ``std``. In
-        wide holes (``report["wide_holes"]``) it is that of hidden copies of the holes, and None where they are wider
-        than what is known around them. ``report["known"]`` is the share that is known, and ``report["prior"]`` the name
-        of the prior: the adaptive one where hidden samples gave the local one no weight. ``fit`` is None for a signal
-        in tiles. A ``CoordnetWarning`` asks whether a mask is inverted (see ``looks_inverted``).
+        wide holes (``report.wide_holes``) it is that of hidden copies of the holes, and None where they are wider than
+        what is known around them. ``report`` is an ``InpaintReport``. Its prior is the adaptive one where hidden
+        samples gave the local one no weight. ``fit`` is None for a signal in tiles. A ``CoordnetWarning`` asks whether
+        a mask is inverted (see ``looks_inverted``).
 
     Raises
     ------
@@ -108,21 +109,20 @@ def inpaint(
         made = plan(encoding, part.geometry, chosen, progress=alone, dtype=values.dtype, device=values.device)
         return made.fit(torch.where(kept, values, 0.0))
 
-    report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
-    mask = kept.movedim(-1, 0)
-    report["wide_holes"] = are_wide(mask[:1] if bool((mask == mask[:1]).all()) else mask)
+    share, mask = int(kept.sum()) / kept.numel(), kept.movedim(-1, 0)
+    wide = are_wide(mask[:1] if bool((mask == mask[:1]).all()) else mask)
     if not batch and looks_inverted(values, kept):
-        warnings.warn(INVERTED.format(100 * report["known"]), _checks.CoordnetWarning, stacklevel=2)
+        warnings.warn(INVERTED.format(100 * share), _checks.CoordnetWarning, stacklevel=2)
     largest = math.prod(samples.grid) if batch else largest
     extremes, noisy = _extremes(values, kept), bool(chosen.noise)
     # The samples have their own values: those of a masked lattice are a copy.
-    made, found = fit_large(samples, fit, largest=largest, is_noisy=noisy, in_place=not noisy, progress=progress)
+    made, fitted = fit_large(samples, fit, largest=largest, is_noisy=noisy, in_place=not noisy, progress=progress)
     model = None if isinstance(made, Tensor) else made
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
-    hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
-    report |= {**found.as_dict(), "prior": found.used(chosen.start.name)}
-    expected = _expected(hidden, extremes, None if report["wide_holes"] else report["known"])
+    hidden = fitted.best_psnr(wide=wide) if sure is None else sure.expected_psnr()
+    report = InpaintReport(prior=fitted.used(chosen.start.name), fit=fitted, known=share, wide_holes=wide)
+    expected = _expected(hidden, extremes, None if wide else share)
     made, stays = made.to(values), None if noisy else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made, out=made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)

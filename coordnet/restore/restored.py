@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,10 +14,11 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.machine import in_threads, release_freed
-from coordnet.networks.fit_reports import FitReport
+from coordnet.networks.fit_reports import DenoiseReport, FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.several_reports import TiledReport
 from coordnet.plans.hold_out import middle
+from coordnet.restore.reports import RestoredReport
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples
 
@@ -26,15 +27,16 @@ FIGURE_POINTS = 2**18  # points of the middle of a lattice in tiles, which a fig
 FEWER = 4  # a tile has at most a quarter of the points of the largest uncut lattice
 OVERLAP = {1: 1024, 2: 64, 3: 16, 4: 8}  # samples that neighboring tiles share along an axis, by the number of axes
 
+Report = TypeVar("Report", bound=RestoredReport | DenoiseReport, covariant=True)
 Window = tuple[slice, ...]
 Part = tuple[slice, Float[Tensor, " length"]]  # a part of an axis, and its weights
 
 
 @dataclass(frozen=True, repr=False)
-class Restored:
+class Restored(Generic[Report]):
     """A restored signal, of the kind of array that was given, and how it was found.
 
-    ``fit`` renders the signal at any resolution. ``report`` has what was chosen beside what the fit reports. The PSNR
+    ``fit`` renders the signal at any resolution. ``report`` has what was chosen, and what the fit reports. The PSNR
     to expect, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
     is possible. ``std`` is the standard deviation of the errors to expect at every entry, where it was asked for.
     ``known`` is where the signal is the one that was given, to the bit. ``noise`` is the noise that was removed, where
@@ -43,18 +45,17 @@ class Restored:
 
     signal: Any  # (*grid, channels), or without the axis of channels where it was given so
     fit: Reconstruction | None  # None for a signal that was restored in tiles
-    report: dict[str, Any]
+    report: Report
     expected_psnr: float | None
     std: Tensor | None = None  # (*grid, channels), whatever kind of array was given
     known: Tensor | None = None  # bool, (*grid, channels), whatever kind of array was given; None for nowhere
     noise: NoiseModel | None = None
 
     def __repr__(self) -> str:
-        """Return the kind and the shape of the signal, the prior where there is one, and the PSNR to expect."""
-        prior = f", prior={self.report['prior']}" if "prior" in self.report else ""
+        """Return the kind and the shape of the signal, the prior, and the PSNR to expect."""
         expected = None if self.expected_psnr is None else round(self.expected_psnr, 2)
         signal = f"{type(self.signal).__name__} of {self.signal.dtype} and shape {tuple(self.signal.shape)}"
-        return f"Restored(<{signal}>{prior}, expected_psnr={expected})"
+        return f"Restored(<{signal}>, prior={self.report.prior}, expected_psnr={expected})"
 
 
 def has_opacity(values: Tensor) -> bool:

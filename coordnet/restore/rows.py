@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.plans.plan import Plan
+from coordnet.restore.reports import UpscaleReport
 from coordnet.restore.upscale import enlarged, premultiplied, unmultiplied
 from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind, center, choose, pixel_plan, smoothed
 
@@ -114,7 +115,7 @@ def upscale_rows(
     samples: PixelKind = "area",
     alpha: bool = False,
     progress: bool = False,
-) -> tuple[Iterator[np.ndarray], dict[str, Any], float | None]:
+) -> tuple[Iterator[np.ndarray], UpscaleReport, float | None]:
     """Enlarge a signal of any number of axes as ``upscale`` does without a prior, in blocks of rows that fit in memory.
 
     The middle of a picture decides on its noise, or for points on the width of the Gaussians; signals with another
@@ -122,8 +123,8 @@ def upscale_rows(
     noise is smoothed up to 0.001. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
     memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
 
-    Returned are the blocks (rows, *rest, channels) in float32, computed as they are taken, what ``upscale`` reports
-    with the method and the rank of every axis, and the expected PSNR.
+    Returned are the blocks (rows, *rest, channels) in float32, computed as they are taken, the report of
+    ``upscale``, and the expected PSNR.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
     grid = tuple(source.shape[:-1])
@@ -138,14 +139,14 @@ def upscale_rows(
             raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
         part = premultiplied(part) if alpha else part
     chosen, expected = choose(part, samples)
-    fit_plan, strength = pixel_plan(grid, sigma=chosen.get("sigma")), chosen.get("strength")
+    fit_plan, strength = pixel_plan(grid, sigma=chosen.sigma), chosen.strength
     values = _Changed(source, premultiplied) if alpha else source
     values = _Changed(values, partial(smoothed, strength=strength), SMOOTHING_REACH) if strength else values
     blocks = stream_render(fit_plan, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
-    report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report.ranks}  # type: ignore[attr-defined]
-    return blocks, {**report, "samples": samples, "prior": "none", **chosen}, expected
+    fit_report = replace(fit_plan.report, method="least squares in blocks of rows")  # type: ignore[attr-defined]
+    return blocks, replace(chosen, fit=fit_report), expected
 
 
 def middle(source: Rows, side: int) -> Tensor:

@@ -4,7 +4,7 @@ Pictures enlarged from their own halves decide on the Gaussians' width, and tell
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -24,6 +24,7 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.areas import MAX_DIVISION
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.denoise import denoise
+from coordnet.restore.reports import UpscaleReport
 from coordnet.restore.restored import Restored, has_opacity
 from coordnet.restore.upscale_choice import NOISE_SIDE, PIXEL_KINDS, Pictures, PixelKind, center, choose, fitted
 from coordnet.sampling.arrays import Array, as_signal, count_axes, is_divided
@@ -51,7 +52,7 @@ def upscale(
     alpha: bool | None = None,
     memory: int | None = None,
     progress: bool = False,
-) -> Restored:
+) -> Restored[UpscaleReport]:
     """Enlarge a picture in closed form; the pixels' cells keep their place.
 
     Pixels are taken for areas, as a camera and all careful reductions of a picture give them. The local prior divides
@@ -88,13 +89,8 @@ def upscale(
     Returns
     -------
     Restored
-        The report has the ``"prior"``, "local" or "none", and what ``choose_strength`` returns, ``"noise"`` and
-        ``"strength"``; with the local prior also the ``"division"`` of a pixel along its sides and the prior's own
-        report, ``"local"``. Where noise was removed first, ``"removed"`` is what ``denoise`` reports of it for
-        each picture.
-        For points it has the width of the Gaussians, ``"sigma"``, and the PSNR that each width ``"tried"`` reached.
-        ``expected_psnr`` is the PSNR of the picture enlarged from its half (None for a picture too small, or too
-        uniform, for that).
+        The report is an ``UpscaleReport``. ``expected_psnr`` is the PSNR of the picture enlarged from its half, None
+        for a picture too small, or too uniform, for that.
 
     Raises
     ------
@@ -120,14 +116,14 @@ def upscale(
         raise _checks.wrong("factor", f"one that leaves at most {MAX_PIXELS:,} pixels", found)
     _check_values(values)
     alpha = has_opacity(values) if alpha is None else alpha
-    removed: dict[str, Any] = {}
+    removed = None
     if noise != WHITE:
-        values, removed["removed"] = _without_noise(values, noise, alpha=alpha, progress=progress)
+        values, removed = _without_noise(values, noise, alpha=alpha, progress=progress)
     chosen, expected = choose(premultiplied(values) if alpha else values, samples)
     count = 1 if samples == "point" else division(tuple(values.shape), factor, prior, values.device)
-    large, fit, made = Enlarger(factor, samples, count, chosen, prior, alpha).enlarged(values, progress=progress)
-    expected = made.pop("divided_psnr") if count > 1 else expected
-    return Restored(kind.restore(large), fit, {**fit.report.as_dict(), "samples": samples, **made, **removed}, expected)
+    large, fit, report, of_divided = Enlarger(factor, count, chosen, prior, alpha).enlarged(values, progress=progress)
+    report = replace(report, removed=removed)
+    return Restored(kind.restore(large), fit, report, of_divided if count > 1 else expected)
 
 
 @dataclass(frozen=True)
@@ -138,9 +134,8 @@ class Enlarger:
     """
 
     factor: float
-    samples: PixelKind
     count: int
-    chosen: dict[str, Any]
+    chosen: UpscaleReport
     prior: Divider | Literal["auto"] | None
     alpha: bool
 
@@ -148,22 +143,24 @@ class Enlarger:
     def _divider(self) -> Divider:
         return self.prior if isinstance(self.prior, Divider) else Local()
 
-    def enlarged(self, values: Pictures, *, progress: bool = False) -> tuple[Tensor, Reconstruction, dict[str, Any]]:
-        """Return larger pictures, the fit that renders them, and what a report says."""
+    def enlarged(
+        self, values: Pictures, *, progress: bool = False
+    ) -> tuple[Tensor, Reconstruction, UpscaleReport, float | None]:
+        """Return larger pictures, the fit that renders them, the report, and the PSNR that ``divided`` returns."""
         peak, shape = max(1.0, float(values.abs().max())), enlarged(tuple(values.shape[-3:-1]), self.factor)
         values = premultiplied(values) if self.alpha else values
-        made = {**self.chosen, "prior": "none"}
-        if self.samples == "point":
-            fit = fitted(values, sigma=self.chosen["sigma"])
+        report, psnr = self.chosen, None
+        if self.chosen.samples == "point":
+            fit = fitted(values, sigma=self.chosen.sigma)
         elif self.count > 1:
-            finer, report, psnr = divided(values, self.count, self.chosen["noise"], self._divider, progress=progress)
-            made |= {"prior": report.used("local"), "division": self.count, "local": report.as_dict()}
-            fit, made["divided_psnr"] = fitted(finer), psnr
+            finer, made, psnr = divided(values, self.count, self.chosen.noise or 0.0, self._divider, progress=progress)
+            report, fit = replace(report, prior=made.used("local"), division=self.count, divided=made), fitted(finer)
         else:
             with stage("fitting", shown=progress):
-                fit = fitted(values, strength=self.chosen["strength"])
+                fit = fitted(values, strength=self.chosen.strength)
         with stage("enlarging", shown=progress):
-            return unmultiplied(fit.render(shape), peak) if self.alpha else fit.render(shape), fit, made
+            large = fit.render(shape)
+        return unmultiplied(large, peak) if self.alpha else large, fit, replace(report, fit=fit.report), psnr
 
     def __call__(self, block: Block) -> Block:
         """Return a larger block (height, width, channels) of a picture, in its own type."""
@@ -179,7 +176,7 @@ def _in_blocks(
     prior: Divider | Literal["auto"] | None,
     alpha: bool | None,
     memory: int | None,
-) -> Restored:
+) -> Restored[UpscaleReport]:
     """Return a Dask array that is enlarged when it is computed; its middle decides as a picture of its own would."""
     if count_axes(image.shape, 2, "image") and not float(_checks.finite("factor", factor)).is_integer():
         raise _checks.wrong("factor", "a whole number for a Dask array", factor)
@@ -191,10 +188,10 @@ def _in_blocks(
     chosen, expected = choose(premultiplied(part) if alpha else part, samples)
     count = 1 if samples == "point" else division(source.shape, factor, prior, part.device)
     blocks = Blocks.of(source, (0, 1), memory=memory, growth=shape[0] // source.shape[0])
-    work = Enlarger(factor, samples, count, chosen, prior, alpha)
+    work = Enlarger(factor, count, chosen, prior, alpha)
     made = blocks.map(work, factor=shape[0] // source.shape[0])
-    used = {"prior": "local", "division": count} if count > 1 else {"prior": "none"}
-    report = {"samples": samples, **chosen, **used} | blocks.report()
+    used: Any = {"prior": "local", "division": count} if count > 1 else {}
+    report = replace(chosen, **used, blocks=blocks.report())
     return Restored(made if image.ndim == 3 else made[..., 0], None, report, expected)
 
 
@@ -212,7 +209,7 @@ def _without_noise(
     """Return pictures without their noise, and what ``denoise`` reports of it; the options are those of ``denoise``."""
     each = [denoise(f, noise=noise, dimensions=2, **options) for f in pictures.reshape(-1, *pictures.shape[-3:])]
     clean = torch.stack([made.signal for made in each]).reshape(pictures.shape)
-    return clean, [made.report["noise"] for made in each]
+    return clean, [made.report.noise or {} for made in each]
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
@@ -263,10 +260,10 @@ def divided(
     among = prior.with_noise(noise).among(lambda: Local(noise=noise), geometry)  # a denoiser refines the local prior's
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
     made = plan(FourierEncoding.on(geometry.pixels), geometry, among, **options).fit(values)
-    found = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
-    error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
+    scores = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
+    error = sum(10 ** (-psnr / 10) for psnr in scores) / max(1, len(scores))
     span, is_constant = value_range(values)[0], bool(values.min() == values.max())
-    return made.render(), made.report, None if is_constant or not found else decibels(error, span)
+    return made.render(), made.report, None if is_constant or not scores else decibels(error, span)
 
 
 def _cells(shape: tuple[int, ...], count: int) -> AreaLattice:

@@ -18,6 +18,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.local.areas import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.noise import seen_level
+from coordnet.restore.reports import UpscaleReport
 from coordnet.sampling.grids import AreaLattice, Lattice
 
 # Held-out PSNR of five photographs' 480×480 crops, halved by averaging and enlarged again, with σ fixed: 27.23, 27.56,
@@ -54,27 +55,27 @@ def fitted(values: Pictures, **chosen: Any) -> Reconstruction:
     return pixel_plan(tuple(values.shape[-3:-1]), dtype=values.dtype, device=values.device, **chosen).fit(values)
 
 
-def choose(values: Pictures, samples: PixelKind) -> tuple[dict[str, Any], float | None]:
+def choose(values: Pictures, samples: PixelKind) -> tuple[UpscaleReport, float | None]:
     """Return what ``choose_strength`` does, or ``choose_sigma`` where the pixels are points."""
     return (choose_strength if samples == "area" else choose_sigma)(values)
 
 
-def choose_sigma(values: Pictures) -> tuple[dict[str, Any], float | None]:
+def choose_sigma(values: Pictures) -> tuple[UpscaleReport, float | None]:
     """Return the width ``sigma`` that best enlarges pictures from their halves, and the PSNR in dB that it reached.
 
     Beside it is the PSNR of each width that was ``tried``: of none for small or constant pictures, which take the
     default width.
     """
     halves = _halved(values)
-    found = {s: _enlarged_psnr(fitted(halves[0], sigma=s), halves[1]) for s in SIGMAS} if halves else {}
-    tried = {s: psnr for s, psnr in found.items() if psnr is not None}
+    scores = {s: _enlarged_psnr(fitted(halves[0], sigma=s), halves[1]) for s in SIGMAS} if halves else {}
+    tried = {s: psnr for s, psnr in scores.items() if psnr is not None}
     if len(tried) < len(SIGMAS):
-        return {"sigma": DEFAULT_SIGMA, "tried": {}}, None
+        return UpscaleReport(samples="point", prior="none", sigma=DEFAULT_SIGMA, tried={}), None
     sigma = max(tried, key=lambda s: tried[s])
-    return {"sigma": sigma, "tried": tried}, tried[sigma]
+    return UpscaleReport(samples="point", prior="none", sigma=sigma, tried=tried), tried[sigma]
 
 
-def choose_strength(values: Pictures) -> tuple[dict[str, Any], float | None]:
+def choose_strength(values: Pictures) -> tuple[UpscaleReport, float | None]:
     """Return the smoothing that suits the noise of pictures, and how well it enlarges them from their halves.
 
     Returned are the estimated standard deviation of the ``noise``, the ``strength`` λ that suits it by
@@ -85,11 +86,12 @@ def choose_strength(values: Pictures) -> tuple[dict[str, Any], float | None]:
     part = values[..., rows, columns, :]
     halves = _halved(part)
     if halves is None:
-        return {"noise": 0.0, "strength": 0.0}, None
+        return UpscaleReport(samples="area", prior="none", noise=0.0, strength=0.0), None
     pictures, (small, truth) = part.reshape(-1, *part.shape[-3:]).double(), halves
     noise = math.sqrt(sum(seen_level(picture, QUIET) ** 2 for picture in pictures) / len(pictures))
     half = fitted(small, strength=stein_strength(small, noise / 2))
-    return {"noise": noise, "strength": stein_strength(part, noise)}, _enlarged_psnr(half, truth)
+    chosen = UpscaleReport(samples="area", prior="none", noise=noise, strength=stein_strength(part, noise))
+    return chosen, _enlarged_psnr(half, truth)
 
 
 def center(shape: tuple[int, ...], side: int) -> tuple[slice, slice]:
@@ -110,8 +112,8 @@ def _halved(values: Pictures) -> tuple[Tensor, Tensor] | None:
 def _enlarged_psnr(fit: Reconstruction, truth: Pictures) -> float | None:
     """Return the PSNR in dB of a fit rendered at the size of the pictures themselves; None where it is infinite."""
     span, bounded = value_range(truth)
-    found = psnr(fit.render(tuple(truth.shape[-3:-1])), truth, data_range=span, clip=bounded)
-    return None if math.isinf(found) else found
+    score = psnr(fit.render(tuple(truth.shape[-3:-1])), truth, data_range=span, clip=bounded)
+    return None if math.isinf(score) else score
 
 
 def stein_strength(pictures: Pictures, noise: float) -> float:

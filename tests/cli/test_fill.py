@@ -60,7 +60,7 @@ def test_a_file_is_filled_beside_a_figure_and_a_record(cube, run, coarse):
         assert made.flag.identical(given.flag)
     record = json.loads(Path("filled.json").read_text())
     assert record["variables"]["sst"]["left"] == 6 * 14 * 2 and record["settings"]["prior"] == "adaptive"
-    assert record["inputs"][0]["path"].endswith("cube.nc") and record["variables"]["sst"]["report"]["method"]
+    assert record["inputs"][0]["path"].endswith("cube.nc") and record["variables"]["sst"]["report"]["fit"]["method"]
 
 
 def test_short_gaps_and_deviations(cube, run, coarse):
@@ -119,7 +119,7 @@ def test_a_lost_worker_is_told_and_the_same_command_goes_on(cube, run, forked, c
         assert np.isnan(made.sst[:, :, :2]).all() and np.isfinite(made.sst[:, :, 2:]).all()
         assert float(np.abs(made.sst.values - cube)[:, :, 2:].max()) < 0.7
     record = json.loads(Path("filled.json").read_text())
-    assert record["variables"]["sst"]["report"]["blocks"][0] == 1
+    assert record["variables"]["sst"]["report"]["blocks"]["counts"][0] == 1
 
 
 def test_the_variables_that_are_filled_decide_the_memory_and_tiles_take_less(cube, run, coarse, monkeypatch):

@@ -95,7 +95,7 @@ def test_inpaint_writes_a_fresh_folder_and_says_what_it_chose(run, tmp_path):
     assert {p.name for p in folder.iterdir()} == FILES
     record = json.loads((folder / "record.json").read_text())
     assert f"hold-out PSNR {record['hold_out_psnr']:.2f} dB" in out
-    assert {"adaptive", "local"} <= {c["prior"] for c in record["report"]["candidates"]}
+    assert {"adaptive", "local"} <= {c["prior"] for c in record["report"]["fit"]["candidates"]}
     assert f"{record['prior']} prior" in out and "(--prior adaptive is faster)" in out
     assert Reconstruction.load(folder / "model.safetensors").render().shape == (40, 37, 3)
     out = ran(run("inpaint", "in/a.png", "--mask", mask, "--json"))
@@ -189,7 +189,7 @@ def test_a_wide_hole_needs_no_usual_hold_out():
     known[16:46, 16:46] = 0
     with warnings.catch_warnings():
         warnings.simplefilter("error", cn.CoordnetWarning)
-        assert cn.inpaint(noise, known, prior=cn.Adaptive()).report["wide_holes"]
+        assert cn.inpaint(noise, known, prior=cn.Adaptive()).report.wide_holes
 
 
 def test_hold_outs_are_on_the_signal_s_own_range(run):

@@ -58,7 +58,7 @@ def test_inpainting_expects_the_error_inside_holes_or_says_that_it_is_unknown(pr
     lawn = 0.5 + torch.nn.functional.avg_pool2d(noise, 13, 1).movedim(0, -1)
     known = square(30, (96, 100), (33, 35))[0]
     made = cn.inpaint(lawn, known, prior=prior)
-    assert made.report["wide_holes"] and made.report["prior"] == "adaptive"
+    assert made.report.wide_holes and made.report.prior == "adaptive"
     assert made.expected_psnr == pytest.approx(cn.psnr(made.signal[~known][None], lawn[~known][None]), abs=2.5)
     most = square(88, (96, 100), (4, 6))[0]
     assert cn.inpaint(torch.where(most.unsqueeze(-1), lawn, 0.0), most, prior=prior).expected_psnr is None

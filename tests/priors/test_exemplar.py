@@ -24,7 +24,7 @@ def test_a_periodic_texture_is_continued_exactly():
     known = with_hole((42, 40), slice(16, 27), slice(14, 26))
     made = cn.inpaint(np.where(known[..., None], texture, 7), known, prior=cn.Exemplar(patch=5))
     np.testing.assert_array_equal(made.signal, texture)
-    assert made.report["prior"] == "exemplar" and made.expected_psnr is None
+    assert made.report.prior == "exemplar" and made.expected_psnr is None
 
 
 def test_every_pixel_is_a_copy_of_a_known_one_and_a_seed_gives_the_same_bits():

@@ -77,7 +77,7 @@ def test_fits_and_inpainting_take_it():
         torch.testing.assert_close(fit.render(alignment="sample"), filled(step))
         made = cn.inpaint(SIGNAL, KNOWN, prior=Flat(step))
         torch.testing.assert_close(made.signal, filled(step))
-        assert made.report["prior"] == "flat" and "Flat(" in fit.report.prior
+        assert made.report.prior == "flat" and "Flat(" in fit.report.prior
 
 
 def test_denoising_takes_it():
@@ -86,7 +86,7 @@ def test_denoising_takes_it():
     expected = SIGNAL.mean() + (SIGNAL - SIGNAL.mean()) / (1 + 0.2 / units)
     made = cn.denoise(SIGNAL, 0.2, prior=Flat())
     torch.testing.assert_close(made.signal, expected)
-    assert made.report["prior"] == "flat" and np.isfinite(made.expected_psnr)
+    assert made.report.prior == "flat" and np.isfinite(made.expected_psnr)
     with pytest.raises(ValueError, match="`prior`: expected auto, or cn.Local"):
         cn.denoise(SIGNAL, 0.2, prior=cn.ThinPlate())
     with pytest.raises(ValueError, match="`prior`: expected cn.Adaptive.. as it is"):

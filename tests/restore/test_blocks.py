@@ -52,7 +52,7 @@ def test_a_field_in_blocks_is_as_good_as_the_whole(small):
     array = xarray.DataArray(np.where(known, truth, np.nan), dims=("y", "x"))
     whole = cn.fill(array, prior=cn.Adaptive()).array.values
     lazy = cn.fill(array.chunk(y=64), prior=cn.Adaptive())
-    assert lazy.report["blocks"] == [4, 4] and lazy.report["used"] == "adaptive"
+    assert lazy.report.blocks.counts == [4, 4] and lazy.report.prior == "adaptive"
     made = lazy.array.compute(scheduler="sync").values
     assert np.array_equal(made[known], truth[known]) and made.dtype == np.float32
     errors = [10 * np.log10(np.square(f - truth)[~known].mean()) for f in (whole, made)]
@@ -82,7 +82,7 @@ def test_frames_in_blocks_are_as_good_as_the_whole(small, monkeypatch):
     prior, dims = cn.Adaptive(), ("time", "y", "x")
     whole = cn.fill(array, dims, prior=prior).array
     lazy = cn.fill(array.transpose("y", "time", "x").chunk(y=20), dims, prior=prior)
-    assert len(lazy.report["blocks"]) == 3 and lazy.report["blocks"][0] == 1 < max(lazy.report["blocks"])
+    assert len(lazy.report.blocks.counts) == 3 and lazy.report.blocks.counts[0] == 1 < max(lazy.report.blocks.counts)
     made = lazy.array.compute(scheduler="sync").transpose(*dims)
     wanted = np.isfinite(values).any(0) & np.ones_like(values, bool)
     assert np.array_equal(np.isfinite(made), wanted)
@@ -100,7 +100,7 @@ def test_a_channel_that_a_block_does_not_know_has_its_mean_there(small, monkeypa
     array = xarray.DataArray(values, dims=("band", "y", "x")).chunk(y=64)
     lazy = cn.fill(array, ("y", "x"), prior=cn.Smoothness())
     made = lazy.array.isel(band=1, y=slice(10)).compute(scheduler="sync").values
-    assert lazy.report["blocks"] == [4, 4] and np.abs(made - 50).max() < 2
+    assert lazy.report.blocks.counts == [4, 4] and np.abs(made - 50).max() < 2
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_noise_is_removed_in_blocks_as_from_the_whole(small, monkeypatch):
     picture = np.stack([noisy, noisy > 0.5], -1)
     whole = cn.denoise(noisy, 0.05, prior=cn.Adaptive())
     lazy = cn.denoise(da.from_array(picture, chunks=(50, 41, 2)), 0.05, prior=cn.Adaptive())
-    assert lazy.report["prior"] == "adaptive" and len(lazy.report["blocks"]) == 2 < np.prod(lazy.report["blocks"])
+    assert lazy.report.prior == "adaptive" and len(lazy.report.blocks.counts) == 2 < np.prod(lazy.report.blocks.counts)
     made = lazy.signal.compute(scheduler="sync")
     assert made.dtype == np.float32 and np.array_equal(made[..., 1], picture[..., 1])
     gains = [gain(f, noisy, truth) for f in (whole.signal, made[..., 0])]
@@ -157,8 +157,9 @@ def test_noise_that_blocks_estimate_is_that_of_the_whole(small, monkeypatch):
     picture[draw < 0.05], picture[draw > 0.95] = 0, 255
     picture = picture.astype(np.uint8)
     lazy, whole = (cn.denoise(a, prior=cn.Adaptive()) for a in (da.from_array(picture, chunks=96), picture))
-    assert lazy.signal.dtype == np.uint8 and lazy.signal.shape == picture.shape and np.prod(lazy.report["blocks"]) > 1
-    assert lazy.report["sigma"] == pytest.approx(whole.report["sigma"], rel=0.2) and lazy.report["noise"]["lost"] > 0.05
+    assert lazy.signal.dtype == np.uint8 and lazy.signal.shape == picture.shape
+    assert np.prod(lazy.report.blocks.counts) > 1
+    assert lazy.report.sigma == pytest.approx(whole.report.sigma, rel=0.2) and lazy.report.noise["lost"] > 0.05
     difference = lazy.signal[:48].compute(scheduler="sync").astype(float) - whole.signal[:48]
     assert np.sqrt(np.square(difference).mean()) < 4
 
@@ -170,7 +171,7 @@ def test_a_picture_is_enlarged_in_blocks_as_the_whole_is(small, monkeypatch, opt
     whole = cn.upscale(picture, 2.0, **options)
     lazy = cn.upscale(da.from_array(picture, chunks=32), 2.0, **options)
     made = lazy.signal.compute(scheduler="sync")
-    assert made.shape == (132, 80) and np.prod(lazy.report["blocks"]) > 1
+    assert made.shape == (132, 80) and np.prod(lazy.report.blocks.counts) > 1
     assert np.sqrt(np.square(made - whole.signal)[2:-2, 2:-2].mean()) < 0.01 * whole.signal.std()
 
 

@@ -87,4 +87,4 @@ def test_noise_alone_is_not_more_than_the_signal_has():
     for seed in range(9):
         y = clipped(torch.zeros(20, 20, 1), 0.2, seed)
         assert float(y.std()) < 0.13
-        assert cn.denoise(y, 0.2, prior=cn.Adaptive()).report["sigma"] == 0.2
+        assert cn.denoise(y, 0.2, prior=cn.Adaptive()).report.sigma == 0.2

@@ -22,7 +22,7 @@ def test_noise_that_is_given_is_removed_from_the_measured_colors_too(noisy):
     truth, mosaic = noisy
     kept, cleaned = cn.demosaic(mosaic, "GRBG", prior=cn.Local((4, 4))), cn.demosaic(mosaic, "GRBG", SIGMA)
     assert cn.psnr(cleaned.signal, truth) > cn.psnr(kept.signal, truth) + 4
-    assert cleaned.report["sigma"] == SIGMA and "sigma" not in kept.report
+    assert cleaned.report.sigma == SIGMA and kept.report.sigma is None
     same = cn.demosaic(mosaic, "GRBG", SIGMA, prior=cn.Local())
     assert torch.equal(same.signal, cleaned.signal)
 
@@ -53,7 +53,7 @@ def test_a_camera_s_noise_is_found_on_a_mosaic(counted):
 def test_patches_of_a_mosaic_take_the_variance_of_their_brightness(counted):
     truth, mosaic, model, prior = counted[0][:12], counted[1][:12], counted[2], cn.Local(rounds=1)
     made = cn.demosaic(mosaic, noise=model, prior=prior)
-    white = cn.demosaic(mosaic, sigma=made.report["sigma"], prior=prior)
+    white = cn.demosaic(mosaic, sigma=made.report.sigma, prior=prior)
     assert cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 0.3
     assert made.noise is model and made.signal.dtype == mosaic.dtype
     part = mosaic[:8, -8:]

@@ -89,7 +89,7 @@ def test_a_given_sigma_is_used_where_the_finest_details_hide_the_noise_and_value
     assert int((y == 1).sum()) > 40
     with pytest.warns(CoordnetWarning, match="`sigma`: 0.05 is used as given, though .* noise of 0.0") as warned:
         made, same = (cn.denoise(x, 0.05, prior=prior) for x in (y, dithered))
-    assert made.report["sigma"] == 0.05 and not any("contextlib" in each.filename for each in warned)
+    assert made.report.sigma == 0.05 and not any("contextlib" in each.filename for each in warned)
     assert cn.psnr(made.signal, same.signal.clamp(0, 1)) > 38
 
 
@@ -98,7 +98,7 @@ def test_a_given_sigma_is_used_where_the_finest_details_hide_the_noise_and_value
 def test_the_noise_is_estimated(sigma, channels):
     y = noisy(synthetic_photograph(112, 112, channels), sigma)
     assert noise_level(y) == pytest.approx(sigma, rel=0.1)
-    assert cn.denoise(y, prior=cn.Adaptive()).report["sigma"] == noise_level(y)
+    assert cn.denoise(y, prior=cn.Adaptive()).report.sigma == noise_level(y)
 
 
 def test_a_steep_slope_is_no_noise():
@@ -133,12 +133,12 @@ def test_the_middle_decides_the_prior():
     truth = synthetic_photograph(72, 64, 1)
     y = noisy(truth, 0.1)
     made, adaptive = (cn.denoise(y, 0.1, prior=prior) for prior in ("auto", cn.Adaptive()))
-    tried, score = made.report["tried"], cn.psnr(made.signal, truth, clip=False)
-    assert made.report["prior"] == "local" and tried["local"] < tried["adaptive"]
+    tried, score = made.report.tried, cn.psnr(made.signal, truth, clip=False)
+    assert made.report.prior == "local" and tried["local"] < tried["adaptive"]
     assert score > cn.psnr(adaptive.signal, truth, clip=False) + 0.3
     assert made.expected_psnr == pytest.approx(score, abs=2)  # the picture is small and smooth
     flat = noisy(torch.full((100, 100, 1), 0.5), 0.1, seed=1)
-    assert cn.denoise(flat, 0.1).report["prior"] == "adaptive"
+    assert cn.denoise(flat, 0.1).report.prior == "adaptive"
     with pytest.raises(ValueError, match="`prior`"):
         cn.denoise(y, prior=cn.Smoothness())
     with pytest.raises(ValueError, match="`prior`: expected auto, or a prior such as"):
@@ -152,16 +152,16 @@ def test_frames_of_a_clip_take_similar_patches_from_each_other():
     y = noisy(truth, 0.1)
     made, frames = cn.denoise(y, 0.1), torch.stack([cn.denoise(frame, 0.1, prior=cn.Local()).signal for frame in y])
     adaptive = cn.denoise(y, 0.1, prior=cn.Adaptive()).signal
-    assert made.report["prior"] == "local"
+    assert made.report.prior == "local"
     assert cn.psnr(made.signal, truth) > max(cn.psnr(other, truth) for other in (frames, adaptive)) + 0.5
 
 
 def test_only_pictures_for_which_there_is_time_take_the_local_prior(monkeypatch):
     y = noisy(synthetic_photograph(200, 20, 1), 0.1)
     monkeypatch.setattr("coordnet.restore.denoise_choice.LONGEST_FIT", 0.0)
-    assert cn.denoise(y, 0.1).report["prior"] == "adaptive"
+    assert cn.denoise(y, 0.1).report.prior == "adaptive"
     made = cn.denoise(y, 0.1, prior=cn.Local(), largest=3000)
-    assert made.report["tiles"][0] > 1
+    assert made.report.tiles[0] > 1
     assert float((made.signal - cn.denoise(y, 0.1, prior=cn.Local()).signal).square().mean().sqrt()) < 0.02
 
 

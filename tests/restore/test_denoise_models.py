@@ -24,7 +24,7 @@ def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
     white = cn.denoise(y, noise=cn.NoiseModel(floor=model.floor), prior=prior)
     gained, gained_as_white = (cn.psnr(m.signal, truth) - cn.psnr(y, truth) for m in (made, white))
     assert gained > 5 and gained > gained_as_white + 0.5
-    assert made.noise is model and made.report["noise"]["kind"] == "colored"
+    assert made.noise is model and made.report.noise["kind"] == "colored"
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_lost_pixels_are_filled(generator):
     lost = torch.rand(48, 44, 1, generator=generator) < 0.05
     salt = (torch.rand(48, 44, 1, generator=generator) < 0.5).to(truth)
     made = cn.denoise(torch.where(lost, salt, truth))
-    assert made.report["noise"]["lost"] == pytest.approx(float(lost.double().mean()), rel=0.02)
+    assert made.report.noise["lost"] == pytest.approx(float(lost.double().mean()), rel=0.02)
     assert cn.psnr(made.signal, truth) > 34
 
 

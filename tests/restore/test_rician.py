@@ -42,7 +42,7 @@ def test_the_bias_of_magnitudes_is_removed(prior):
     assert cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 4
     empty = truth < 1e-3
     assert float(made.signal[empty].mean()) < 0.05 < 0.1 < float(white.signal[empty].mean())
-    assert made.report["noise"]["kind"] == "Rician" and "Rician noise" in str(made.noise)
+    assert made.report.noise["kind"] == "Rician" and "Rician noise" in str(made.noise)
 
 
 def test_the_level_is_found_where_signals_are_bright_and_dark():

@@ -179,13 +179,12 @@ def test_a_picture_in_an_array_that_fits_into_memory_is_enlarged_as_in_python(ru
 
 def test_the_width_of_the_bumps_does_not_depend_on_the_unit():
     picture = synthetic_photograph(64, 48)
-    best, tried = choose_sigma(picture)[0].values()
-    found, scaled = choose_sigma(1000 * picture - 300)[0].values()
+    own, scaled = (choose_sigma(pixels)[0] for pixels in (picture, 1000 * picture - 300))
     span = float(picture.max() - picture.min())
-    assert found == best
-    assert scaled[found] == pytest.approx(tried[best] + 20 * np.log10(span), abs=0.1)
-    assert len(set(scaled.values())) == len(SIGMAS)
-    assert choose_sigma(torch.full((16, 16, 1), 5.0))[0]["sigma"] in SIGMAS
+    assert scaled.sigma == own.sigma
+    assert scaled.tried[scaled.sigma] == pytest.approx(own.tried[own.sigma] + 20 * np.log10(span), abs=0.1)
+    assert len(set(scaled.tried.values())) == len(SIGMAS)
+    assert choose_sigma(torch.full((16, 16, 1), 5.0))[0].sigma in SIGMAS
 
 
 def test_upscale_of_a_tiff_file_with_opacity_in_rows(run, tmp_path):

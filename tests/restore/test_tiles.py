@@ -74,7 +74,7 @@ def test_tiles_of_a_smooth_picture_leave_no_seams():
     y = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
     whole, cut = (cn.denoise(y, 0.05, prior=cn.Adaptive(), largest=n) for n in (None, 12_000))
     assert cut.fit is None
-    assert cut.report["tiles"] == [4, 1]
+    assert cut.report.tiles == [4, 1]
     assert float((cut.signal - whole.signal).abs().max()) < 0.01
     assert cut.expected_psnr == pytest.approx(whole.expected_psnr, abs=1)
 
@@ -115,7 +115,7 @@ def test_noise_is_removed_from_tiles_that_are_known_as_a_whole():
     known[:20, :20] = torch.rand(20, 20, generator=torch.Generator().manual_seed(1)) < 0.5
     prior = cn.Local(noise=0.1, rounds=1, pilot=cn.Adaptive(rounds=1))
     made = cn.inpaint(noisy, known, prior=prior, dimensions=2, largest=2**14)
-    assert made.report["tiles"][0] > 1
+    assert made.report.fit.tiles[0] > 1
     before, after = (float((f - clean)[-60:].square().mean()) for f in (noisy, made.signal))
     assert after < before / 4
 

@@ -48,7 +48,7 @@ def test_noise_is_found_and_smoothed():
     small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
     white = sigma * torch.randn(small.shape, generator=torch.Generator().manual_seed(0))
     made = cn.upscale(small + white, 2.0)
-    assert made.report["noise"] == pytest.approx(sigma, rel=0.15)
+    assert made.report.noise == pytest.approx(sigma, rel=0.15)
     fit = cn.fit(cn.Samples(cn.AreaLattice((64, 64)), small + white))
     assert cn.psnr(made.signal, truth) > cn.psnr(fit.render((128, 128)), truth) + 1
 
@@ -73,7 +73,7 @@ def test_noisy_rows_are_smoothed_as_pictures_are(memory):
     picture = noisy(140, 33, 0.05)
     blocks, report, _ = upscale_rows(picture.numpy(), 1.5, memory=memory)
     expected = cn.upscale(picture, 1.5, prior=None)
-    assert report["strength"] == expected.report["strength"] > 0
+    assert report.strength == expected.report.strength > 0
     found = torch.from_numpy(np.concatenate(list(blocks)))
     assert torch.allclose(found, expected.signal, atol=2e-3)
     assert float((found - expected.signal).square().mean().sqrt()) < 1e-4
@@ -83,11 +83,12 @@ def test_points_are_met_and_areas_are_not():
     picture = synthetic_photograph(30, 24)
     points = cn.upscale(picture, 2.0, samples="point")
     assert torch.allclose(points.fit.render(), picture, atol=1e-4)
-    assert points.report["sigma"] in points.report["tried"]
+    assert points.report.sigma in points.report.tried
 
 
 def test_what_is_too_small_for_an_estimate_is_not_smoothed():
-    assert choose_strength(torch.rand(5, 40, 1)) == ({"noise": 0.0, "strength": 0.0}, None)
+    chosen, expected = choose_strength(torch.rand(5, 40, 1))
+    assert (chosen.noise, chosen.strength, expected) == (0.0, 0.0, None)
 
 
 def test_noise_that_is_not_white_is_removed_before(generator):
@@ -97,7 +98,7 @@ def test_noise_that_is_not_white_is_removed_before(generator):
     made = cn.upscale(noisy.unsqueeze(0), noise=model, prior=None)
     white = cn.upscale(noisy, prior=None)
     assert cn.psnr(made.signal[0], truth) > cn.psnr(white.signal, truth) + 2
-    assert [found["kind"] for found in made.report["removed"]] == ["camera"] and "removed" not in white.report
+    assert [found["kind"] for found in made.report.removed] == ["camera"] and white.report.removed is None
     with pytest.raises(ValueError, match="`noise`: expected one of"):
         cn.upscale(noisy, noise="pink")
 

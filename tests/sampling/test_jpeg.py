@@ -63,7 +63,7 @@ def test_a_picture_of_a_file_gains_and_keeps_its_coefficients(tmp_path):
     intervals = cn.JpegIntervals.read(tmp_path / "a.jpg")
     made = cn.denoise(decoded, noise=intervals, prior=cn.Adaptive())
     assert cn.psnr(made.signal, truth) > cn.psnr(decoded, truth) + 0.3
-    assert made.report["noise"]["kind"] == "jpeg" and made.expected_psnr is None
+    assert made.report.noise["kind"] == "jpeg" and made.expected_psnr is None
     kept = [c.counts for c in intervals.components]
     assert all(np.array_equal(a, b) for a, b in zip(intervals.counts(made.signal), kept, strict=True))
     torch.testing.assert_close(made.fit.render(alignment="sample"), made.signal, atol=1e-4, rtol=0)

@@ -102,8 +102,8 @@ def without(name):
 def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
     ours, weighed = without("inpaint"), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(f))
     assert torch.equal(ours.signal, weighed.signal)
-    assert weighed.report["prior"] == ours.report["prior"]
-    weights = {c["prior"]: c["weight"] for c in weighed.report["candidates"]}
+    assert weighed.report.prior == ours.report.prior
+    weights = {c.prior: c.weight for c in weighed.report.fit.candidates}
     assert weights[f"denoiser:{f.__name__}"] == 0
 
 
@@ -111,7 +111,7 @@ def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
 def test_the_other_functions_are_as_without_it_too(name, f):
     ours, weighed = without(name), getattr(cn, name)(*GIVEN[name], prior=cn.Denoiser(f))
     assert torch.equal(weighed.signal, ours.signal)
-    assert weighed.report["prior"] == ours.report["prior"] and "denoiser" not in str(weighed.fit.report.prior)
+    assert weighed.report.prior == ours.report.prior and "denoiser" not in str(weighed.fit.report.prior)
 
 
 @pytest.fixture(scope="module")
@@ -172,11 +172,11 @@ def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_mo
 def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
     centered = TRUTH - TRUTH[KNOWN].mean(0)
     ours, weighed = without("inpaint"), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(oracle(centered)))
-    assert weighed.report["prior"] == "denoiser:clean"
+    assert weighed.report.prior == "denoiser:clean"
     assert cn.psnr(weighed.signal, TRUTH, ~KNOWN) > cn.psnr(ours.signal, TRUTH, ~KNOWN) + 20
     assert torch.equal(weighed.signal[KNOWN], TRUTH[KNOWN])
-    fits = weighed.report["fits"]
-    assert fits[0]["denoiser"] == "clean" and fits[0]["weight"] > 0.99
+    fits = weighed.report.fit.fits
+    assert fits[0].denoiser == "clean" and fits[0].weight > 0.99
 
 
 def test_it_is_weighed_beside_all_that_suit_samples_with_noise(generator):
@@ -237,9 +237,9 @@ def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimat
     ours = cn.psnr(cn.denoise(noisy).signal, truth)
     for given in ({}, {"sigma": 0.1}, {"noise": cn.NoiseModel(floor=0.01)}):
         made = cn.denoise(noisy, prior=cn.Denoiser(clean), **given)
-        assert made.report["prior"] == "denoiser" and made.noise is None
+        assert made.report.prior == "denoiser" and made.noise is None
         assert cn.psnr(made.signal, truth) > ours + 5
-        assert made.report["noise"]["kind"] == "white"
+        assert made.report.noise["kind"] == "white"
 
 
 @pytest.mark.parametrize(
