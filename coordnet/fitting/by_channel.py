@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.fitting.uncertainty.score import Score
 from coordnet.metrics.scores import decibels
 from coordnet.networks.heads import Linear
@@ -39,6 +40,13 @@ def by_channel(samples: Samples) -> list[Samples]:
     is_picture = all(0 <= low and high <= 1 for _, low, high in measures)
     is_alike = not deviations or max(deviations) <= MOST_UNLIKE * min(deviations)
     return [samples] if is_alike or is_picture else [samples.of_channels(k) for k in own]
+
+
+def check_channels(name: str, samples: Samples) -> None:
+    """Refuse samples of which a channel is not known at all, with a ``ValueError`` that names the argument."""
+    unseen = [channel for channel, values in enumerate(_known_values(samples)) if not len(values)]
+    if unseen:
+        raise _checks.wrong(name, "a known value in each channel", f"none in channel {unseen[0]}")
 
 
 def _known_values(samples: Samples) -> list[Float[Tensor, " _"]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders import Encoder, UnevenSpline
-from coordnet.fitting.by_channel import fit_by_channel
+from coordnet.fitting.by_channel import check_channels, fit_by_channel
 from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder, default_encoding, weighed
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
@@ -115,6 +115,7 @@ def choose(
     progress : bool
         Whether to show the seconds that the choice takes.
     """
+    check_channels("samples", samples)
     head = head or Linear()
     if isinstance(encoder, type):
         encoder = EncoderChoice(encoder)

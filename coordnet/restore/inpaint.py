@@ -11,6 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
+from coordnet.fitting.by_channel import check_channels
 from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
@@ -95,7 +96,7 @@ def inpaint(
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(1 if samples.weights is None else samples.weights.shape[-1]).to(values.device)
-    _check_channels(samples)
+    check_channels("signal", samples)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
     given = choose_prior(samples, learned=True) if prior == "auto" else weighed(as_prior(prior, REQUIRED), samples)
@@ -144,14 +145,6 @@ def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:
     mask = as_mask(known)
     check_weights(mask)
     return (mask > 0).to(mask)
-
-
-def _check_channels(samples: Samples) -> None:
-    """Refuse samples of which a channel is not known at all."""
-    weights = samples.weights
-    seen = None if weights is None else (weights > 0).flatten(0, -2).any(0)
-    if seen is not None and not bool(seen.all()):
-        raise _checks.wrong("signal", "a known value in each channel", f"none in channel {int((~seen).nonzero()[0])}")
 
 
 def _batch(values: Tensor, known: str | Pattern | Array) -> int:

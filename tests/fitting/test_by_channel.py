@@ -95,3 +95,11 @@ def test_colors_stay_together():
     dark = cn.Samples(picture.geometry, picture.values * torch.tensor([1.0, 1e-3, 0.0]))
     assert by_channel(dark) == [dark]
     assert len(by_channel(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 3
+
+
+def test_a_channel_of_which_nothing_is_known_is_refused():
+    known = torch.rand(12, 10, 3, generator=torch.Generator().manual_seed(0)) < 0.5
+    known[..., 2] = False
+    samples = cn.sample(synthetic_photograph(12, 10), known)
+    with pytest.raises(ValueError, match="`samples`: expected a known value in each channel, received none in"):
+        cn.fit(samples)
