@@ -16,6 +16,7 @@ from coordnet.cli.common import Batch, Common, Fitting, Sampling, Tuning
 from coordnet.cli.folders import results
 from coordnet.cli.many import each
 from coordnet.comparison.stopwatch import once
+from coordnet.fitting.by_channel import check_channels
 from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media
@@ -100,6 +101,8 @@ def _reconstruct(
         generator = torch.Generator().manual_seed(common.seed)
         with specs.naming("`sample`"):
             samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
+        with specs.naming(signal):
+            check_channels("samples", samples)
         made = fitted(samples, asked, fitting, tuning, generator, common, uncertainty=uncertainty)
         with common.stage("scoring"):
             scoring = Scoring(media.signal, samples)

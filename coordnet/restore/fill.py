@@ -211,9 +211,9 @@ class Gaps:
             return estimate, deviations, report
         if self.means is not None and not seen.any():
             return np.broadcast_to(self.means, signal.shape), np.full_like(signal, np.nan), NOTHING_TO_FILL
-        samples = self.samples(
-            signal if self.means is None else np.where(seen, signal, self.means.astype(signal.dtype))
-        )
+        if self.means is not None:  # a fit needs a known value in each channel
+            signal = np.where(seen, signal, self.means.astype(signal.dtype))
+        samples = self.samples(signal)
         made, fitted = fit_large(samples, self.fit, progress=self.progress)
         if isinstance(made, torch.Tensor):
             if self.uncertainty:
