@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors.local import areas, scale_mixture
-from coordnet.priors.local.mixture import CANDIDATES
-from coordnet.priors.local.scale_mixture import ENERGIES, MIN_PROBABILITY
+from coordnet.priors.local import areas
+from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.mixture import CANDIDATES, ENERGIES, MIN_PROBABILITY
 from coordnet.priors.local.spectra import gray_shapes
 from coordnet.sampling.grids import CellMeans
 from tests.helpers import synthetic_photograph
@@ -92,7 +92,7 @@ def test_chunks_threads_and_a_batch_do_not_change_it(monkeypatch):
     plan = cn.plan(cn.FourierEncoding.on(cn.AreaLattice((40, 32)).pixels), cn.AreaLattice((40, 32), (2, 2)), cn.Local())
     batch = plan.fit(values).render()
     torch.testing.assert_close(plan.fit(values[1]).render(), batch[1])
-    monkeypatch.setattr(scale_mixture, "EVIDENCE", 37 * 4 * 8 * 26)
+    monkeypatch.setattr(mixtures, "EVIDENCE", 37 * 4 * 8 * 26)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     chunked = plan.fit(values).render()
