@@ -179,7 +179,7 @@ def fill(
 
     Points that no frame knows are taken for land. Coordinates, attributes and georeference are kept.
     """
-    from coordnet.cli.fill import run
+    from coordnet.cli.fill_files import run
 
     asked = {"max_gap": max_gap, "prior": prior, "uncertainty": uncertainty, "memory": memory}
     run(cube, out, var or [], asked, many, options.Output(seed=seed, force=force, json=as_json, quiet=quiet))

@@ -21,7 +21,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
-from coordnet.priors.local.areas import MAX_DIVISION
+from coordnet.priors.local.cell_means import MAX_DIVISION
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.denoise import denoise
 from coordnet.restore.reports import UpscaleReport

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors.local import areas
+from coordnet.priors.local import cell_means
 from coordnet.priors.local import mixture as mixtures
 from coordnet.priors.local.mixture import CANDIDATES, ENERGIES, MIN_PROBABILITY
 from coordnet.priors.local.spectra import gray_shapes
@@ -33,7 +33,7 @@ def test_a_picture_of_one_patch_has_the_textbook_s_mean(generator):
     total = torch.logsumexp(torch.tensor([density for density, _ in found], dtype=torch.float64), 0)
     kept = [(math.exp(density - total), mean) for density, mean in top if density - total > math.log(MIN_PROBABILITY)]
     expected = sum(p * mean for p, mean in kept) / sum(p for p, _ in kept)
-    torch.testing.assert_close(areas.divided(y, (2, 2), noise)[0], y.mean() + expected.reshape(8, 8))
+    torch.testing.assert_close(cell_means.divided(y, (2, 2), noise)[0], y.mean() + expected.reshape(8, 8))
 
 
 @pytest.mark.slow
@@ -70,12 +70,12 @@ def test_it_is_above_splines_by_default_and_alone_keeps_a_constant():
 
 
 def test_wide_cells_take_no_larger_patches(monkeypatch):
-    sizes, shapes = [], areas.joint_shapes
-    monkeypatch.setattr(areas, "joint_shapes", lambda shape, **kw: sizes.append(shape) or shapes(shape, **kw))
+    sizes, shapes = [], cell_means.joint_shapes
+    monkeypatch.setattr(cell_means, "joint_shapes", lambda shape, **kw: sizes.append(shape) or shapes(shape, **kw))
     truth = picture(96, 96)
     samples = cn.sample(truth, "area:12")
     fit = cn.fit(samples)
-    assert max(sizes) == (areas.CELLS * areas.MAX_DIVISION,) * 2
+    assert max(sizes) == (cell_means.CELLS * cell_means.MAX_DIVISION,) * 2
     assert cn.psnr(fit.render(), truth) > cn.psnr(cn.fit(samples, prior=None).render(), truth)
 
 

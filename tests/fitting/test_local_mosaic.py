@@ -10,8 +10,8 @@ from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.demosaicing import FACTORS, bilinear, colors_of, left_out
 from coordnet.priors.local.mixture import Mixture, Moments, SharedPatches
-from coordnet.priors.local.mosaics import FACTORS, bilinear, colors_of, left_out
 from coordnet.priors.local.patches import Observed, Patches, distinct_masks
 from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import is_mosaic
@@ -197,7 +197,7 @@ def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monke
         samples = sample(truth, "bayer:RGGB")
         made[name] = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local((6, 6)))
         with monkeypatch.context() as context:
-            context.setattr("coordnet.priors.local.mosaics.color_factor", lambda *_: 1.0)
+            context.setattr("coordnet.priors.local.demosaicing.color_factor", lambda *_: 1.0)
             before = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local((6, 6))).render()
         known = samples.geometry.known(3)
         scores[name] = psnr(made[name].render(), truth, ~known) - psnr(before, truth, ~known)

@@ -6,9 +6,9 @@ from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
 from coordnet.priors.local import Local, group_filter, similar_patches
 from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.denoising import smoothed
 from coordnet.priors.local.group_filter import filter_groups, wiener
 from coordnet.priors.local.mixture import Mixture, SharedPatches
-from coordnet.priors.local.noise import smoothed
 from coordnet.priors.local.patches import Observed, Patches
 from coordnet.priors.local.similar_patches import similar
 from coordnet.sampling.patterns import sample

@@ -17,8 +17,8 @@ from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.priors.evolving.frame_posterior import Mean
 from coordnet.priors.evolving.frames import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
-from coordnet.priors.evolving.solve import Mean
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 

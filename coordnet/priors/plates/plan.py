@@ -19,7 +19,7 @@ from coordnet.linalg.waiting import stage
 from coordnet.networks.fit_reports import PlateReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
-from coordnet.priors.plates.choice import choose_plate
+from coordnet.priors.plates.cross_validation import choose_plate
 from coordnet.priors.plates.field import Field, plate_blend
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings

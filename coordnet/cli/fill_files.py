@@ -25,7 +25,7 @@ from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.reports import RestoredReport
 from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
-from coordnet.xarray.files import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
+from coordnet.xarray.datasets import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 
 READ_BYTES = 2**24  # bytes of a chunk in which a file without its own is read; some are in memory beside a block
