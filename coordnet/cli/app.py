@@ -13,8 +13,7 @@ from typer import Argument, Option
 import coordnet.cli.common as options
 from coordnet.cli import folders
 from coordnet.cli.bench import bench
-from coordnet.cli.declaring import Helped, grouped, settings
-from coordnet.cli.numbers import number
+from coordnet.cli.declaring import Helped, grouped, number, settings
 
 HELP = {"help_option_names": ["-h", "--help"]}
 

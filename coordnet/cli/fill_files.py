@@ -14,8 +14,8 @@ import xarray
 from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Many, Output
+from coordnet.cli.declaring import parse_bytes
 from coordnet.cli.large import budget, write_blocks
-from coordnet.cli.numbers import parse_bytes
 from coordnet.comparison.stopwatch import once
 from coordnet.media.files import mismatch
 from coordnet.plans.hold_out import middle

@@ -18,12 +18,11 @@ from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.score import block_score
 from coordnet.priors.plates import cross_validation, tiles
 from coordnet.priors.plates import plate as plates
-from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.cross_validation import FieldErrors
 from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.plate import plate
-from coordnet.priors.plates.solve import SingularPlate
+from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
 from coordnet.priors.plates.tiles import _Strips, windows
 
 RNG = np.random.default_rng(0)

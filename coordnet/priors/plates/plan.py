@@ -21,8 +21,8 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
 from coordnet.priors.plates.cross_validation import choose_plate
 from coordnet.priors.plates.field import Field, plate_blend
-from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings
+from coordnet.priors.plates.search import PlateParameters
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.samples import Geometry

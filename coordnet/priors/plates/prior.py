@@ -10,8 +10,8 @@ from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.plates.field import dimensions, nyquist
-from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plan import ThinPlatePlan
+from coordnet.priors.plates.search import PlateParameters
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
