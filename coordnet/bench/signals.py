@@ -19,7 +19,7 @@ from torch import Tensor
 
 from coordnet.media import Media, MediaError, read_array, read_image, read_media, read_video, write_media
 from coordnet.media.formats import KIND_BY_SUFFIX
-from coordnet.media.pictures import IMAGE_SUFFIXES
+from coordnet.media.picture_files import IMAGE_SUFFIXES
 from coordnet.media.sound import AUDIO_SUFFIXES
 from coordnet.media.video import VIDEO_SUFFIXES, clip_length, is_video
 

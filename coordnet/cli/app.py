@@ -13,8 +13,7 @@ from typer import Argument, Option
 import coordnet.cli.common as options
 from coordnet.cli import folders
 from coordnet.cli.bench import bench
-from coordnet.cli.declaring import Helped, grouped, settings
-from coordnet.cli.numbers import number
+from coordnet.cli.declaring import Helped, grouped, number, settings
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -179,7 +178,7 @@ def fill(
 
     Points that no frame knows are taken for land. Coordinates, attributes and georeference are kept.
     """
-    from coordnet.cli.fill import run
+    from coordnet.cli.fill_files import run
 
     asked = {"max_gap": max_gap, "prior": prior, "uncertainty": uncertainty, "memory": memory}
     run(cube, out, var or [], asked, many, options.Output(seed=seed, force=force, json=as_json, quiet=quiet))

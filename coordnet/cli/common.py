@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from coordnet.cli.declaring import PRIOR_NAMES
-from coordnet.cli.numbers import number, parse_bytes
+from coordnet.cli.declaring import PRIOR_NAMES, number, parse_bytes
 from coordnet.linalg import waiting
 
 STANDARD = "-"  # standard input or output in the place of a file

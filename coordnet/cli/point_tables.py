@@ -20,7 +20,7 @@ from coordnet.sampling.drift import moved_inside
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.points import points
 from coordnet.sampling.samples import Samples
-from coordnet.xarray.files import open_dataset
+from coordnet.xarray.datasets import open_dataset
 
 LETTERS = ("x", "y", "z", "t")  # options that name coordinates; axes of results are in the opposite order, as in CF
 USUAL = {"x": ("x", "lon", "longitude", "easting"), "y": ("y", "lat", "latitude", "northing")}

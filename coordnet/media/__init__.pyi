@@ -9,8 +9,8 @@ from .formats import load as load
 from .formats import read_media as read_media
 from .formats import write_media as write_media
 from .mask_files import read_mask as read_mask
-from .pictures import read_image as read_image
-from .pictures import write_image as write_image
+from .picture_files import read_image as read_image
+from .picture_files import write_image as write_image
 from .signal import Media as Media
 from .sound import read_audio as read_audio
 from .sound import write_audio as write_audio

@@ -16,7 +16,7 @@ from torch import Tensor
 from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, read_array, split_member, write_array
 from coordnet.media.columns import TABLE_SUFFIXES, read_table, write_table
 from coordnet.media.files import StrPath, mismatch, readable_file
-from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, write_image
+from coordnet.media.picture_files import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, write_image
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio, write_audio
 from coordnet.media.stacks import is_stack, read_stack, write_stack

@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet._checks import CoordnetWarning
 from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member
 from coordnet.media.files import StrPath, declared_pictures, decoding, mismatch, readable_file
-from coordnet.media.pictures import IMAGE_SUFFIXES, read_pixels
+from coordnet.media.picture_files import IMAGE_SUFFIXES, read_pixels
 from coordnet.media.stacks import is_stack, read_pages
 from coordnet.media.video import is_video, open_clip
 

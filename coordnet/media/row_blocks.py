@@ -20,7 +20,7 @@ from coordnet.media.array_files import (
     zarr_package,
 )
 from coordnet.media.files import decoding, encoding, mismatch, readable_file, refuse_large
-from coordnet.media.pictures import (
+from coordnet.media.picture_files import (
     IMAGE_SUFFIXES,
     NO_ALPHA,
     TIFF_SUFFIXES,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.pictures import (
+from coordnet.media.picture_files import (
     NO_ALPHA,
     TIFF_SUFFIXES,
     TIMES_ALPHA,

@@ -17,8 +17,8 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
-from coordnet.priors.local.noise import Cleaned as ByPatches
-from coordnet.priors.local.noise import LocalDenoiser
+from coordnet.priors.local.denoising import Cleaned as ByPatches
+from coordnet.priors.local.denoising import LocalDenoiser
 from coordnet.restore.noise import CLIPPED, ClippedNoise, noise_level
 from coordnet.restore.rician import RicianNoise
 from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh

@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.priors.local import Local
-from coordnet.priors.local.noise import smoothed
+from coordnet.priors.local.denoising import smoothed
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import ClippedNoise, refuse_more_than
 from coordnet.restore.noise_estimate import mosaic_noise

@@ -21,7 +21,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
-from coordnet.priors.local.areas import MAX_DIVISION
+from coordnet.priors.local.cell_means import MAX_DIVISION
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.denoise import denoise
 from coordnet.restore.reports import UpscaleReport
@@ -34,7 +34,6 @@ from coordnet.sampling.noise_model import NoiseModel
 
 MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
-MIN_SIDE = 4  # pixels along the shorter side of a picture that can be divided
 # Smallest factor at which "auto" divides pixels. On sixteen photographs splines alone are better by 0.02 dB at 1.5, and
 # the local prior is better by 0.39 dB at 2.
 DIVIDED_FROM = 1.75
@@ -96,9 +95,8 @@ def upscale(
     ------
     ValueError
         If the picture has NaN or infinity, or values whose squares are infinite, the factor is below 1, ``samples`` or
-        the prior is of another kind, the local prior is named for points or for less than 4 pixels a side, or the
-        result has more than ``MAX_PIXELS`` pixels and is no Dask array. Also if the memory does not suffice for a block
-        or a chunk of one.
+        the prior is of another kind, the local prior is named for points, or the result has more than ``MAX_PIXELS``
+        pixels and is no Dask array. Also if the memory does not suffice for a block or a chunk of one.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
     prior = divider(prior)
@@ -234,18 +232,13 @@ def division(
 
     The shape is that of the pictures, (*batch, height, width, channels). Unless the prior is ``Local``, pictures are
     divided that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than ``LONGEST_FIT``
-    seconds. A ``ValueError`` is raised for pictures of less than ``MIN_SIDE`` pixels a side with ``Local``.
+    seconds.
     """
     count = min(MAX_DIVISION, math.ceil(factor))
-    small = min(shape[-3:-1]) < MIN_SIDE
-    if small and isinstance(prior, Local):
-        raise _checks.wrong("prior", f"auto or none for a picture of less than {MIN_SIDE} pixels a side", prior.text)
     if isinstance(prior, Local):
         return count
-    if prior is None or small or factor < DIVIDED_FROM:
-        return 1
-    setting = Setting(_cells(shape, count), shape[-1], device)
-    return count if math.prod(shape[:-3]) * Local().seconds(setting) <= LONGEST_FIT else 1
+    seconds = math.prod(shape[:-3]) * Local().seconds(Setting(_cells(shape, count), shape[-1], device))
+    return count if prior is not None and factor >= DIVIDED_FROM and seconds <= LONGEST_FIT else 1
 
 
 def divided(

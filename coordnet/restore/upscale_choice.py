@@ -15,7 +15,7 @@ from coordnet.linalg.transforms import cosines, inverse_cosines
 from coordnet.metrics.scores import psnr, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import Plan
-from coordnet.priors.local.areas import DEGREE, INTERPOLATION
+from coordnet.priors.local.cell_means import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.noise import seen_level
 from coordnet.restore.reports import UpscaleReport

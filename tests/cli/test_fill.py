@@ -11,7 +11,7 @@ from coordnet.sampling.axes import ByAxes
 
 xarray = pytest.importorskip("xarray")
 pytest.importorskip("netCDF4")
-files = pytest.importorskip("coordnet.xarray.files")
+files = pytest.importorskip("coordnet.xarray.datasets")
 stores = pytest.importorskip("coordnet.xarray.stores")
 
 
@@ -140,7 +140,7 @@ def test_blocks_of_another_seed_or_version_are_not_kept(cube, run, monkeypatch):
         told.append(origin)
         raise ValueError("no more is needed")
 
-    monkeypatch.setattr("coordnet.cli.fill.BlockStore", store)
+    monkeypatch.setattr("coordnet.cli.fill_files.BlockStore", store)
     for seed in ("0", "1", "0"):
         run(*FILL, "--out", "filled.zarr", "--workers", "2", "--seed", seed, "--quiet")
     assert told[0] == told[2] != told[1] and "versions" in told[0]
@@ -154,8 +154,8 @@ def test_a_file_without_chunks_is_read_in_chunks(cube, run, monkeypatch):
         found.append(dataset.sst.chunksizes)
         raise ValueError("no more is needed")
 
-    monkeypatch.setattr("coordnet.cli.fill._filled", filled)
-    monkeypatch.setattr("coordnet.cli.fill.READ_BYTES", 2000)
+    monkeypatch.setattr("coordnet.cli.fill_files._filled", filled)
+    monkeypatch.setattr("coordnet.cli.fill_files.READ_BYTES", 2000)
     run(*FILL, "--out", "filled.zarr", "--workers", "2", "--quiet")
     assert max(len(sizes) for sizes in found[0].values()) > 1
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors.local import areas, scale_mixture
-from coordnet.priors.local.mixture import CANDIDATES
-from coordnet.priors.local.scale_mixture import ENERGIES, MIN_PROBABILITY
+from coordnet.priors.local import cell_means
+from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.mixture import CANDIDATES, ENERGIES, MIN_PROBABILITY
 from coordnet.priors.local.spectra import gray_shapes
 from coordnet.sampling.grids import CellMeans
 from tests.helpers import synthetic_photograph
@@ -33,7 +33,7 @@ def test_a_picture_of_one_patch_has_the_textbook_s_mean(generator):
     total = torch.logsumexp(torch.tensor([density for density, _ in found], dtype=torch.float64), 0)
     kept = [(math.exp(density - total), mean) for density, mean in top if density - total > math.log(MIN_PROBABILITY)]
     expected = sum(p * mean for p, mean in kept) / sum(p for p, _ in kept)
-    torch.testing.assert_close(areas.divided(y, (2, 2), noise)[0], y.mean() + expected.reshape(8, 8))
+    torch.testing.assert_close(cell_means.divided(y, (2, 2), noise)[0], y.mean() + expected.reshape(8, 8))
 
 
 @pytest.mark.slow
@@ -70,12 +70,12 @@ def test_it_is_above_splines_by_default_and_alone_keeps_a_constant():
 
 
 def test_wide_cells_take_no_larger_patches(monkeypatch):
-    sizes, shapes = [], areas.joint_shapes
-    monkeypatch.setattr(areas, "joint_shapes", lambda shape, **kw: sizes.append(shape) or shapes(shape, **kw))
+    sizes, shapes = [], cell_means.joint_shapes
+    monkeypatch.setattr(cell_means, "joint_shapes", lambda shape, **kw: sizes.append(shape) or shapes(shape, **kw))
     truth = picture(96, 96)
     samples = cn.sample(truth, "area:12")
     fit = cn.fit(samples)
-    assert max(sizes) == (areas.CELLS * areas.MAX_DIVISION,) * 2
+    assert max(sizes) == (cell_means.CELLS * cell_means.MAX_DIVISION,) * 2
     assert cn.psnr(fit.render(), truth) > cn.psnr(cn.fit(samples, prior=None).render(), truth)
 
 
@@ -92,7 +92,7 @@ def test_chunks_threads_and_a_batch_do_not_change_it(monkeypatch):
     plan = cn.plan(cn.FourierEncoding.on(cn.AreaLattice((40, 32)).pixels), cn.AreaLattice((40, 32), (2, 2)), cn.Local())
     batch = plan.fit(values).render()
     torch.testing.assert_close(plan.fit(values[1]).render(), batch[1])
-    monkeypatch.setattr(scale_mixture, "EVIDENCE", 37 * 4 * 8 * 26)
+    monkeypatch.setattr(mixtures, "EVIDENCE", 37 * 4 * 8 * 26)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     chunked = plan.fit(values).render()

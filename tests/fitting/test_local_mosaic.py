@@ -8,10 +8,11 @@ from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local, scale_mixture
-from coordnet.priors.local.mosaics import FACTORS, bilinear, colors_of, left_out
+from coordnet.priors.local import Local
+from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.demosaicing import FACTORS, bilinear, colors_of, left_out
+from coordnet.priors.local.mixture import Mixture, Moments, SharedPatches
 from coordnet.priors.local.patches import Observed, Patches, distinct_masks
-from coordnet.priors.local.scale_mixture import Moments, ScaleMixture, SharedPatches
 from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.patterns import sample
@@ -21,9 +22,9 @@ from tests.helpers import synthetic_photograph
 @pytest.fixture
 def mixture(generator):
     roots = torch.randn(2, 6, 9, generator=generator, dtype=torch.float64)
-    made = ScaleMixture.begin(roots @ roots.mT, (0.1, 1.0, 4.0), 0.2)
+    made = Mixture.begin(roots @ roots.mT, (0.1, 1.0, 4.0), 0.2)
     weights = torch.rand(2, 3, generator=generator, dtype=torch.float64)
-    return ScaleMixture(made.shapes, made.energies, weights / weights.sum(), made.noise)
+    return Mixture(made.shapes, made.energies, weights / weights.sum(), made.noise)
 
 
 def rows_of(mask):
@@ -46,9 +47,9 @@ def twin(mixture, y, matrix, shape, energy):
 @pytest.mark.parametrize("in_blocks", [False, True])
 @pytest.mark.parametrize("matrix", [rows_of([1, 0, 1, 1, 0, 0]), rows_of([1] * 6), PAIRS])
 def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, matrix, in_blocks, generator, monkeypatch):
-    monkeypatch.setattr(scale_mixture, "MIN_PROBABILITY", 0.0)  # all six classes count
-    monkeypatch.setattr(scale_mixture, "bound_by_launches", lambda device: in_blocks)
-    monkeypatch.setattr(scale_mixture, "BLOCK_ON_GPU", 4)
+    monkeypatch.setattr(mixtures, "MIN_PROBABILITY", 0.0)  # all six classes count
+    monkeypatch.setattr(mixtures, "bound_by_launches", lambda device: in_blocks)
+    monkeypatch.setattr(mixtures, "BLOCK_ON_GPU", 4)
     view = mixture.view(matrix)
     y = 2 * torch.randn(5, len(matrix), generator=generator, dtype=torch.float64)
     evidence, moments = mixture.evidence(y, view), Moments.zero(mixture)
@@ -74,7 +75,7 @@ def test_adaptation_does_not_lower_the_likelihood_of_one_class(generator):
     strength, truth = 5.0, torch.randn(4, 4, generator=generator, dtype=torch.float64)
     x = torch.randn(80, 4, generator=generator, dtype=torch.float64) @ truth
     start = torch.eye(4, dtype=torch.float64).unsqueeze(0)
-    mixture, objectives = ScaleMixture.begin(start, (1.0,), 0.01), []
+    mixture, objectives = Mixture.begin(start, (1.0,), 0.01), []
     masks = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0]], dtype=torch.bool)
     for _ in range(8):
         s, moments, objective = mixture.shapes, Moments.zero(mixture), 0.0
@@ -94,9 +95,9 @@ def test_chunks_do_not_change_the_estimate(monkeypatch, generator):
     values, known = samples.values.movedim(-1, 0), samples.geometry.known(3).movedim(-1, 0)
     shapes = joint_shapes((4, 4)).float()
     patches = SharedPatches(Observed(values, known, bilinear(values, known)), Patches.every(3, (24, 28), (4, 4)))
-    mixture = ScaleMixture.begin(shapes, (1e-3, 1e-2), 1e-5)
+    mixture = Mixture.begin(shapes, (1e-3, 1e-2), 1e-5)
     whole = patches.estimate(mixture)
-    monkeypatch.setattr("coordnet.priors.local.scale_mixture.EVIDENCE", 7 * 4 * mixture.weights.numel())
+    monkeypatch.setattr("coordnet.priors.local.mixture.EVIDENCE", 7 * 4 * mixture.weights.numel())
     parts = patches.estimate(mixture)
     torch.testing.assert_close(whole.f, parts.f, atol=1e-5, rtol=0)
     torch.testing.assert_close(whole.variances, parts.variances)
@@ -196,7 +197,7 @@ def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monke
         samples = sample(truth, "bayer:RGGB")
         made[name] = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local((6, 6)))
         with monkeypatch.context() as context:
-            context.setattr("coordnet.priors.local.mosaics.color_factor", lambda *_: 1.0)
+            context.setattr("coordnet.priors.local.demosaicing.color_factor", lambda *_: 1.0)
             before = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local((6, 6))).render()
         known = samples.geometry.known(3)
         scores[name] = psnr(made[name].render(), truth, ~known) - psnr(before, truth, ~known)

@@ -4,11 +4,12 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
-from coordnet.priors.local import Local, group_filter, scale_mixture, similar_patches
+from coordnet.priors.local import Local, group_filter, similar_patches
+from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.denoising import smoothed
 from coordnet.priors.local.group_filter import filter_groups, wiener
-from coordnet.priors.local.noise import smoothed
+from coordnet.priors.local.mixture import Mixture, SharedPatches
 from coordnet.priors.local.patches import Observed, Patches
-from coordnet.priors.local.scale_mixture import ScaleMixture, SharedPatches
 from coordnet.priors.local.similar_patches import similar
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -96,7 +97,7 @@ def test_a_constant_is_found_below_its_noise(generator):
 def mixture_of(patch, count, noise, generator):
     """A mixture of random shapes, of which no class is ever neglected."""
     factors = torch.randn(count, patch, patch, generator=generator, dtype=torch.float64)
-    return ScaleMixture.begin(factors @ factors.mT / patch, (0.2, 1.0), noise)
+    return Mixture.begin(factors @ factors.mT / patch, (0.2, 1.0), noise)
 
 
 def observed(values, pilot):
@@ -115,7 +116,7 @@ def test_a_signal_with_less_noise_is_the_scaled_problem(generator):
 
 
 def test_the_spread_is_the_derivative_times_the_variance(monkeypatch, generator):
-    monkeypatch.setattr(scale_mixture, "MIN_PROBABILITY", 0.0)
+    monkeypatch.setattr(mixtures, "MIN_PROBABILITY", 0.0)
     mixture = mixture_of(6, 3, 0.3, generator)
     y = torch.randn(1, 2, 3, generator=generator, dtype=torch.float64)
 

@@ -16,14 +16,13 @@ import coordnet as cn
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.score import block_score
-from coordnet.priors.plates import choice, tiles
+from coordnet.priors.plates import cross_validation, tiles
 from coordnet.priors.plates import plate as plates
-from coordnet.priors.plates.bands import Band, NormalEquations
-from coordnet.priors.plates.choice import FieldErrors
+from coordnet.priors.plates.cross_validation import FieldErrors
 from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.plate import plate
-from coordnet.priors.plates.solve import SingularPlate
+from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
 from coordnet.priors.plates.tiles import _Strips, windows
 
 RNG = np.random.default_rng(0)
@@ -407,8 +406,8 @@ def test_smooth_functions_take_the_highest_order_that_is_about_as_good(monkeypat
     planted = dict(zip((2, 3, 4, 5, 6), (1e-3, 1e-6, 1e-9, 1e-12, highest), strict=True))
     errors = FieldErrors(field, cn.ThinPlate())
     monkeypatch.setattr(errors, "of_plate", lambda order, cutoff: planted[order])
-    monkeypatch.setattr(choice, "_errors_of", lambda *_: errors)
-    assert choice.choose_plate(field, cn.ThinPlate())[0].order == expected
+    monkeypatch.setattr(cross_validation, "_errors_of", lambda *_: errors)
+    assert cross_validation.choose_plate(field, cn.ThinPlate())[0].order == expected
 
 
 @pytest.mark.parametrize("order", [1, 2, 3.5, 5])

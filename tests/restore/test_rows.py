@@ -10,7 +10,7 @@ import tifffile
 import torch
 
 import coordnet as cn
-from coordnet.cli.numbers import parse_bytes
+from coordnet.cli.declaring import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
 from coordnet.media.array_files import zarr_options

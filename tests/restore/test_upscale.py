@@ -43,6 +43,13 @@ def test_without_noise_the_pixels_are_the_means():
     assert torch.allclose(means, picture, atol=1e-9)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 7, 1), (3, 2, 3), (2, 5, 1)])
+def test_the_smallest_pictures_are_divided_into_pixels_with_their_means(shape):
+    picture = torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    large = cn.upscale(picture, 2.0, prior=cn.Local()).signal
+    assert torch.allclose(large.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3)), picture, atol=1e-9)
+
+
 def test_noise_is_found_and_smoothed():
     truth, sigma = synthetic_photograph(128, 128), 0.05
     small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))

@@ -1,7 +1,7 @@
 """Encoders of one axis and of several jointly."""
 
 from coordnet.encodings.encoders.b_splines import BSpline, Rectangle, Triangle, UnevenSpline
-from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder
+from coordnet.encodings.encoders.feature_map import Encoder, FeatureMap, JointEncoder
 from coordnet.encodings.encoders.fourier_features import (
     DFT,
     FourierFeatures,

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Scale
+from coordnet.encodings.encoders.feature_map import Encoder, Scale
 from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.encodings.encoders.shifted import MAX_DENSITY, TIE, ShiftedBasis, box, straight_through
 from coordnet.linalg.banded import BandedMatrix, Block

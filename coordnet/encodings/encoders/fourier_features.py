@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import AxisScales, Encoder, FeatureMap, JointEncoder, Scale
+from coordnet.encodings.encoders.feature_map import AxisScales, Encoder, FeatureMap, JointEncoder, Scale
 from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.sampling.axes import Axes
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Scale, interval
+from coordnet.encodings.encoders.feature_map import Encoder, Scale, interval
 from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block, rounding
 from coordnet.sampling.axes import Axes, Axis

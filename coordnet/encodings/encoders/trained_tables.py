@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder, interval
+from coordnet.encodings.encoders.feature_map import Encoder, FeatureMap, JointEncoder, interval
 from coordnet.sampling.axes import Axes, Axis
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from coordnet.priors.evolving.bands import Bands, Modes
+from coordnet.priors.evolving.frequency_bands import Bands, Modes
 
 SMALLEST = 1e-6  # eigenvalue of a band's matrix, relative to its largest, below which it is raised
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.priors.evolving.bands import Bands, Frames
 from coordnet.priors.evolving.covariance import Covariance
+from coordnet.priors.evolving.frequency_bands import Bands, Frames
 from coordnet.priors.evolving.learning import Learner
 from coordnet.priors.evolving.variogram import fit_start
 from coordnet.sampling.moving_gaps import are_areas

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
-from coordnet.priors.evolving.bands import Bands, Frames, Modes, Padded
 from coordnet.priors.evolving.covariance import Covariance
-from coordnet.priors.evolving.solve import FramePosterior, Mean
+from coordnet.priors.evolving.frame_posterior import FramePosterior, Mean
+from coordnet.priors.evolving.frequency_bands import Bands, Frames, Modes, Padded
 
 SMOOTHED_BANDS = 1.0  # standard deviation, in bands, of the Gaussian that smooths what is learned of each
 MOST_COUNTED = 50  # modes of a band beyond which it has no more weight among its neighbors

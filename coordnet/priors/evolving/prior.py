@@ -1,24 +1,38 @@
-"""The evolving prior: when it suits samples, and its plan."""
+"""The evolving prior: frames in time, with a covariance over them for every band of spatial frequencies."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from coordnet.encodings import Encoding
-from coordnet.plans.plan import Plan
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import make_periodic
+from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import EvolvingReport
+from coordnet.plans.hold_out import HeldOut
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.base import Learned, Prior, Setting
-from coordnet.priors.evolving.frames import FrameStatistics
-from coordnet.priors.evolving.plan import EvolvingParameters, EvolvingPlan
+from coordnet.priors.evolving.frame_posterior import Mean
+from coordnet.priors.evolving.frames import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 
 FRAMES = 3, 400  # fewest and most frames for which it is taken unasked
 SECONDS = 2e-5  # time of one core for a channel of a node
 SECONDS_BY_FRAMES = 3e-7  # time of one core for a channel of a node and each of its frames
 
+Mask = Bool[np.ndarray, "#channels frames *space"]
+
 
 @dataclass(frozen=True)
-class Evolving(EvolvingParameters, Prior):
+class Evolving(Prior):
     """A Gaussian prior of frames in time, with a covariance over the frames for every band of spatial frequencies.
 
     The first axis is time. What is large may so persist for long and what is small for a short time, which one spectrum
@@ -53,6 +67,33 @@ class Evolving(EvolvingParameters, Prior):
     usage: ClassVar[str] = " (frames in time)"
     learns: ClassVar[bool] = True
     on_cpu: ClassVar[bool] = True
+    times: tuple[float, ...] = ()
+    rounds: int = 6
+    hold_out: float = 0.1
+    seed: int = 0
+    statistics: tuple[FrameStatistics, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
+        for time in self.times:
+            _checks.finite("times", time)
+        if any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
+            raise _checks.wrong("times", "increasing numbers, each once", self.times)
+        _checks.integer("rounds", self.rounds, 0)
+        if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
+            raise _checks.wrong("hold_out", "a share in [0, 1)", self.hold_out)
+
+    def in_frames(self, count: int) -> Float[np.ndarray, " frames"]:
+        """Return the times of frames in units of their median distance, from 0 on.
+
+        A ``ValueError`` is raised if there are times of another number of frames.
+        """
+        if not self.times:
+            return np.arange(float(count))
+        if len(self.times) != count:
+            raise _checks.wrong("times", f"{count} numbers, one for each frame", len(self.times))
+        times = np.array(self.times)
+        return (times - times[0]) / np.median(np.diff(times)) if count > 1 else np.zeros(1)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
@@ -99,3 +140,106 @@ class Evolving(EvolvingParameters, Prior):
     def text(self) -> str:
         """The prior as the command line reads it, without the times of the frames."""
         return replace(self, times=()).text if self.times else super().text
+
+
+class EvolvingPlan(Plan):
+    """The posterior mean of frames under the covariance Σ_b S_b ⊗ C_b, whose parts are learned from the samples.
+
+    b are bands of spatial frequencies, S_b their cosine modes with a variance each, and C_b a matrix over the frames.
+    The covariance to start from is fitted to the variogram of the samples, and improved by rounds of
+    expectation-maximization. Samples that are hidden in the shape of the gaps say which rounds to keep. The mean given
+    all samples follows, each channel on its own; the Fourier encoding interpolates it. It is found on the CPU.
+
+    The parameters are those of ``plan``. A ``ValueError`` is raised if the encoding is not Fourier's, or the samples
+    are no lattice of two axes or more, have other weights than 0 and 1, or say nothing of a channel that is learned.
+    """
+
+    holds_out = stands_apart = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Evolving, **options: Any) -> None:
+        if not isinstance(encoding, FourierEncoding):
+            raise _checks.wrong("encoding", "a FourierEncoding for frames in time", type(encoding).__name__)
+        if not geometry.is_nodal or geometry.shape != geometry.grid or len(geometry.grid) < 2:
+            raise _checks.wrong("geometry", "frames of a lattice in time, some values unknown", repr(geometry))
+        super().__init__(encoding, geometry, **options)
+        self.prior, self.times = prior, prior.in_frames(geometry.grid[0])
+        weights = geometry.full_weights.movedim(-1, 0)
+        if not bool(((weights == 0) | (weights == 1)).all()):
+            raise _checks.wrong("weights", "0 or 1 for frames in time", "others")
+        self.known = weights.cpu().numpy() > 0
+        if not prior.statistics and not self.known.any(tuple(range(1, weights.ndim))).all():
+            raise _checks.wrong("geometry", "a known value in each channel", "none in one")
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal and channel with its own covariance."""
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
+
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of its hidden samples.
+
+        Samples that priors before it hid are hidden, so that all are judged by the same ones.
+        """
+        before = [held for _, held in (begun or {}).values() if held is not None and not held.steps]
+        hidden = self._hidden(before[0] if before else None)
+        hope = min((float(held.errors(held.estimate).square().mean().sqrt()) for held in before), default=math.inf)
+        each = self._followed(values[0].detach().cpu().double().numpy(), hidden, hope)
+        means = [followed.learner.at(problem.y, problem.known).solve(is_last=True) for problem, followed in each]
+        final, shown = (
+            torch.from_numpy(np.stack([p.scale * f for (p, _), f in zip(each, frames, strict=True)])).to(values)
+            for frames in ([mean.frames for mean in means], [followed.estimate for _, followed in each])
+        )
+        report = _report(each, means)
+        learned: dict[str, Tensor] = {}
+        for channel, (problem, followed) in enumerate(each):
+            learned |= FrameStatistics.of(problem, followed.learner).tensors(channel)
+        fitted = Fitted(make_periodic(final.unsqueeze(0), self.encoding.shape), report, learned)
+        if not hidden.any():
+            return fitted, None
+        part = before[0].part if before else tuple(slice(0, n) for n in self.geometry.grid)
+        seen, out = (torch.from_numpy(mask[(..., *part)]).to(values.device) for mask in (self.known & ~hidden, hidden))
+        return fitted, HeldOut(part, values[0][(..., *part)], seen, out, shown[(..., *part)])
+
+    def _hidden(self, before: HeldOut | None) -> Mask:
+        """Return the samples that another prior hid, or hide some; none where there is nothing to learn."""
+        hidden = np.zeros_like(self.known)
+        if self.prior.statistics:
+            return hidden
+        if before is not None:
+            hidden[(..., *before.part)] = before.hidden.cpu().numpy()
+            return hidden
+        weights = torch.from_numpy(self.known).unsqueeze(0).to(torch.float32)
+        drawn = ForwardModel.mask(weights).hide(self.prior.hold_out, torch.Generator().manual_seed(self.prior.seed))
+        return hidden if drawn is None else drawn[0].numpy() > 0
+
+    def _followed(
+        self, y: Float[np.ndarray, "channels frames *space"], hidden: Mask, hope: float
+    ) -> list[tuple[Problem, Followed]]:
+        """Return what was learned of every channel; ``hope`` is the root mean square of another's hidden errors."""
+        each, total = [], len(y) * (2 * self.prior.rounds + 1 + NOISE_ROUNDS)
+        with tqdm(total=total, desc="frames in time", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
+            for channel, f in enumerate(y):
+                known, out = (mask[min(channel, len(mask) - 1)] for mask in (self.known, hidden))
+                problem = Problem.of(f, known, out, self.times)
+                if self.prior.statistics:
+                    followed = self.prior.statistics[channel].followed(problem)
+                else:
+                    followed = follow(problem, self.prior.rounds, hope / problem.scale, bar.update)
+                each.append((problem, followed))
+        return each
+
+
+def _report(each: list[tuple[Problem, Followed]], means: list[Mean]) -> EvolvingReport:
+    errors = [[problem.scale * error for error in followed.errors] for problem, followed in each]
+    kept = [e[followed.rounds] for e, (_, followed) in zip(errors, each, strict=True) if e]
+    return EvolvingReport(
+        method="flexible conjugate gradients, covariances of frames by spatial frequency",
+        device="cpu",
+        iterations=max(mean.steps for mean in means),
+        relative_residual=max(mean.residual for mean in means),
+        hold_out_psnr={"evolving": decibels(float(np.square(kept).mean()))} if kept and min(kept) > 0 else None,
+        bands=[len(followed.learner.bands.middles) for _, followed in each],
+        stretch=[list(followed.learner.bands.stretch) for _, followed in each],
+        sigma=[problem.scale * math.sqrt(followed.learner.noise) for problem, followed in each],
+        rounds=[followed.rounds for _, followed in each],
+        hidden_errors=errors,
+    )

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from coordnet.linalg.machine import at_once, cholesky, in_threads
 from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks
-from coordnet.priors.local.mixture import CANDIDATES, Channels, likely, mixed, most_probable
+from coordnet.priors.local.mixture import CANDIDATES, Mixture, Moments, likely, mixed
 from coordnet.priors.local.patches import Estimate, Observed, Patches, PatchPosterior
-from coordnet.priors.local.spectra import power_laws
+from coordnet.priors.local.spectra import Channels, power_laws
 
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
 KNOWN_NOISE = (1 / 255) ** 2  # variance of the known entries' noise
@@ -25,7 +25,6 @@ ADAPTED = 2  # classes that a patch adapts
 COVARIANCES = 2**28  # bytes of a part's covariances on a CPU, if all entries of its patches were known
 SHARED = 3 * 2**24  # bytes of the entries of a part's pairs of patch and class on a CPU, where masks are few
 MIN_PROBABILITY = 0.05  # probability up to which a class of a patch is neglected
-WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
 DIFFERENCE_WEIGHT = 0.4  # weight of the other channels in evidence and adaptation: a class says less of them
 
 
@@ -61,20 +60,17 @@ class LocalClasses:
         The uncorrelated channels.
     joint : bool
         Whether masks differ by channel.
-    gaussians : Gaussians
-        The classes.
+    mixture : Mixture
+        The classes, as shapes of one energy: each adapts on its own.
     start : (classes, size, size)
         Their covariances before any adaptation.
-    weights : (classes,)
-        The share of the patches that belong to each class.
     """
 
     shape: tuple[int, ...]
     channels: Channels
     joint: bool
-    gaussians: Gaussians
+    mixture: Mixture
     start: Float[Tensor, "classes size size"]
-    weights: Float[Tensor, " classes"]
 
     @classmethod
     def begin(
@@ -89,18 +85,22 @@ class LocalClasses:
             mixing = channels.basis * channels.energies @ channels.basis.T
             covariances = torch.stack([torch.kron(mixing, c) for c in covariances])
         covariances = covariances + ENTRY_VARIANCE * torch.eye(covariances.shape[-1]).to(covariances)
-        weights = covariances.new_full((len(covariances),), 1 / len(covariances))
-        return cls(shape, channels, joint, Gaussians(covariances, noise), covariances, weights)
+        return cls(shape, channels, joint, Mixture.begin(covariances, (1.0,), noise), covariances)
 
     def _parts(self, observed: Observed, patches: Patches) -> Iterator[Patches]:
         """Return the patches in parts whose factorizations fit into memory together.
 
         Patches of few masks share them; in smaller parts these would take most of their time between operations.
         """
-        known, size = patches.of(observed.known).flatten(1), self.gaussians.covariances.shape[-1]
+        known, size = patches.of(observed.known).flatten(1), self.start.shape[-1]
         many = few_masks(known) is None
         each = CANDIDATES * size * (size if many else len(self.column_weights)) * observed.values.element_size()
         return patches.split(at_once(each, known.device, COVARIANCES if many else SHARED))
+
+    @property
+    def gaussians(self) -> Gaussians:
+        """The classes, as patches with any unknown entries see them."""
+        return Gaussians(self.mixture.shapes, self.mixture.noise)
 
     @property
     def column_weights(self) -> Float[Tensor, " columns"]:
@@ -138,11 +138,11 @@ class LocalClasses:
         else:
             lead, known = guess[:, 0], known[:, 0]
             y /= self.channels.energies.sqrt().unsqueeze(1)
-        count = min(CANDIDATES, len(self.weights))
-        labels = (self._pilot_evidence(lead) + self.weights.log()).topk(count, 1).indices
+        weights = self.mixture.weights[:, 0].log()
+        labels = (self._pilot_evidence(lead) + weights).topk(min(CANDIDATES, len(weights)), 1).indices
         groups = list(self.gaussians.groups(y, known, labels))
         score = evidence(groups, self.column_weights, labels.numel()).reshape(labels.shape)
-        return Assigned(means, labels, (score + self.weights.log()[labels]).softmax(1), groups)
+        return Assigned(means, labels, (score + weights[labels]).softmax(1), groups)
 
     def _pilot_evidence(self, lead: Float[Tensor, "patches size"]) -> Float[Tensor, "patches classes"]:
         """Return the log density of the pilot's patches in the first channel, but for a constant."""
@@ -153,7 +153,7 @@ class LocalClasses:
     @cached_property
     def _pilot(self) -> tuple[Tensor, Tensor, Tensor]:
         """The pilot's smoothest components (size, n), and its precisions (classes, n, n) and log volumes in them."""
-        covariances = self.gaussians.covariances
+        covariances = self.mixture.shapes
         if self.joint:
             size, first = math.prod(self.shape), self.channels.basis[:, 0]
             blocks = covariances.unflatten(2, (-1, size)).unflatten(1, (-1, size))
@@ -164,24 +164,18 @@ class LocalClasses:
         return smoothest, torch.cholesky_inverse(factors), factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
     def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
-        """Return the classes after one round of expectation-maximization; see ``most_probable``."""
+        """Return the classes after one round of expectation-maximization; see ``Mixture.updated``."""
 
-        def expectation(part: Patches) -> tuple[Tensor, Tensor]:
+        def expectation(part: Patches) -> Moments:
             assigned = self.assign(observed, part)
             p, groups = assigned.likely(ADAPTED)
-            counts = torch.zeros_like(self.weights).index_add_(0, assigned.labels.flatten(), p)
-            return self.gaussians.moments(groups, p, self.column_weights), counts
+            counts = torch.zeros_like(self.start[:, 0, 0]).index_add_(0, assigned.labels.flatten(), p)
+            return Moments(self.gaussians.moments(groups, p, self.column_weights), counts, counts.unsqueeze(1))
 
-        moments = torch.zeros_like(self.gaussians.covariances)
-        counts = torch.zeros_like(self.weights)
-        for added, number in in_threads(expectation, self._parts(observed, patches), counts.device):
-            moments += added
-            counts += number
-        covariances = most_probable(self.start, strength, self.gaussians.covariances, moments, counts)
-        few = WEIGHT_PRIOR * len(patches)
-        weights = (counts + few / len(counts)) / (len(patches) + few)
-        gaussians = replace(self.gaussians, covariances=covariances)
-        return replace(self, gaussians=gaussians, weights=weights.clamp(min=1e-6))
+        moments = Moments.zero(self.mixture)
+        for part in in_threads(expectation, self._parts(observed, patches), self.start.device):
+            moments.add(part)
+        return replace(self, mixture=self.mixture.updated(moments, self.start, strength))
 
     def estimate(self, observed: Observed, patches: Patches) -> Estimate:
         """Return the mean of overlapping patches, each entry weighted by its posterior precision.
@@ -194,7 +188,7 @@ class LocalClasses:
             mean, variance = self._posterior(assigned)
             likeliest = assigned.probabilities.argmax(1, keepdim=True)
             classes = assigned.labels.gather(1, likeliest)[:, 0]
-            return PatchPosterior(part, mean + assigned.means, variance, classes, self.gaussians.noise)
+            return PatchPosterior(part, mean + assigned.means, variance, classes, self.mixture.noise)
 
         parts = self._parts(observed, patches)
         return Estimate.of(in_threads(posterior, parts, observed.pilot.device), observed.pilot)
@@ -202,7 +196,7 @@ class LocalClasses:
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
         """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
         p, groups = assigned.likely(CANDIDATES)
-        zero = p.new_zeros(len(assigned.means), len(self.column_weights), self.gaussians.covariances.shape[-1])
+        zero = p.new_zeros(len(assigned.means), len(self.column_weights), self.start.shape[-1])
         candidates = assigned.labels.shape[1]
         each = ((g.pairs // candidates, g.of(p), *self.gaussians.posterior(g)) for g in groups)
         mean, variance = mixed(each, zero)

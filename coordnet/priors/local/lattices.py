@@ -15,9 +15,9 @@ from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.local.classes import LocalClasses
 from coordnet.priors.local.masks import Signal
-from coordnet.priors.local.mixture import Channels
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches
+from coordnet.priors.local.spectra import Channels
 from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.priors.spline import Spline, interpolated
 from coordnet.sampling.axes import Axis

@@ -17,10 +17,11 @@ from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
-from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
+from coordnet.priors.local.mixture import MOST_ROUNDS
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.similar_patches import GROUP_SHARE, fill_from_similar
+from coordnet.priors.local.spectra import Channels
 from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.sampling.samples import Geometry
 

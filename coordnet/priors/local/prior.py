@@ -9,11 +9,11 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.base import Cleaning, Prior, Setting
-from coordnet.priors.local.areas import LocalAreaPlan
+from coordnet.priors.local.cell_means import LocalAreaPlan
+from coordnet.priors.local.demosaicing import LocalMosaicPlan
+from coordnet.priors.local.denoising import LocalNoisePlan
 from coordnet.priors.local.lattices import LocalLatticePlan
 from coordnet.priors.local.masks import LocalPlan
-from coordnet.priors.local.mosaics import LocalMosaicPlan
-from coordnet.priors.local.noise import LocalNoisePlan
 from coordnet.priors.local.parameters import LocalParameters, local_seconds
 from coordnet.sampling.grids import AreaLattice, is_mosaic
 from coordnet.sampling.samples import Geometry

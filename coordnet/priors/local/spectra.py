@@ -1,11 +1,11 @@
-"""Covariances of patches that mixtures begin with: power laws, isotropic and along directions, in gray and in color."""
+"""What mixtures begin with: uncorrelated channels, and covariances of patches by power laws, in gray and in color."""
 
 import itertools
 import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 SLOPES = (1.0, 1.6)  # exponents of isotropic spectra in squared frequency: flat textures and soft edges
@@ -17,8 +17,31 @@ LUMA = ((1.0, 1.0, 1.0), (1.0, 0.0, -1.0), (1.0, -2.0, 1.0))  # luma and two dif
 # The energy of color differences relative to luma's at low and at high frequency: three kinds of colorfulness.
 COLORFULNESS = ((0.02, 0.0015), (0.1, 0.005), (0.3, 0.03))
 CROSSOVER, STEEPNESS = 0.07, 4  # frequency in cycles per sample between low and high, and the power of the transition
+COLOR_ENERGIES = (1.0, 0.08, 0.03)  # energies of luma and the differences in photographs, relative to luma's
 SECOND_DIFFERENCE = 0.6  # energy of the second difference of colors, relative to the first
 MEAN_ERRORS = (0.1, 0.02, 0.02)  # variances of the pilot's patch means in luma and the differences, relative to energy
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Uncorrelated channels, the first of the largest energy: their basis (columns) and relative energies."""
+
+    basis: Float[Tensor, "channels channels"]
+    energies: Float[Tensor, " channels"]
+
+    @classmethod
+    def of(cls, values: Float[Tensor, "channels *lattice"], known: Bool[Tensor, "#channels *lattice"]) -> "Channels":
+        """Return luma and two color differences for three channels, principal components for other numbers."""
+        if len(values) == 3:
+            basis = torch.tensor(LUMA, dtype=values.dtype, device=values.device).T
+            return cls(basis / basis.norm(dim=0), basis.new_tensor(COLOR_ENERGIES))
+        mask = known.expand_as(values).flatten(1).to(values)
+        y = values.flatten(1) * mask
+        covariance = (y @ y.T).double() / (mask @ mask.T).clamp(min=1).double()
+        energies, basis = torch.linalg.eigh(covariance)
+        floor = 1e-3 * energies[-1:].clamp(min=torch.finfo(values.dtype).tiny)
+        energies = torch.maximum(energies, floor).flip(0)
+        return cls(basis.flip(1).to(values), (energies / energies[0]).to(values))
 
 
 def directions(dims: int) -> Float[Tensor, "n dims"]:

@@ -7,10 +7,9 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float
 
-from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.plate import energy_weight, plate
-from coordnet.priors.plates.solve import SingularPlate
+from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
 
 PROBES = 12  # random signs for each point that estimate the trace, to 2 % of it for 500 points
 PROBES_SEED = 2**18

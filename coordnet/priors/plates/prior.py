@@ -1,17 +1,31 @@
-"""The thin plate: when it suits samples, and its plan."""
+"""The thin plate, for smooth fields: when it suits samples, and its plan."""
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from coordnet.encodings import Encoding
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.waiting import stage
 from coordnet.networks.fit_reports import FitReport, PlateReport
-from coordnet.plans.plan import Plan
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Learned, Prior, Setting
-from coordnet.priors.plates.field import dimensions, nyquist
-from coordnet.priors.plates.parameters import PlateParameters
-from coordnet.priors.plates.plan import ThinPlatePlan
+from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
+from coordnet.priors.plates.cross_validation import choose_plate
+from coordnet.priors.plates.field import Field, dimensions, nyquist, plate_blend
+from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings
+from coordnet.priors.plates.search import PlateParameters
+from coordnet.priors.plates.solve import PlateSolution, SingularPlate
+from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
@@ -22,6 +36,8 @@ NEARLY = 3.0  # cut-off in radians a node, just below the nodes' Nyquist frequen
 INTERPOLATING = ByAxes({1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)})
 SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
 MOSTLY = 0.5  # share of the nodes that is known from which on plates smooth unasked only where noise was seen
+NOISY = 2.0  # squared hidden error of interpolated noise, relative to the least possible one, at most, 3 dB
+CLOSE = 10**0.1  # squared hidden error of the last plates that were tried, relative to the best, at most: 1 dB
 
 
 @dataclass(frozen=True)
@@ -131,3 +147,147 @@ class ThinPlate(PlateParameters, Prior):
     def seeded(self, seed: int) -> "ThinPlate":
         """Return the prior with another seed of the hidden samples."""
         return replace(self, seed=seed)
+
+
+class ThinPlatePlan(Plan):
+    """Minimize the energy of a thin plate through the samples, or near them, on the signal's own grid.
+
+    The plate is solved for in float64 on the CPU (see ``plates.plate``), for each mask of the channels. The Fourier
+    encoding interpolates the resulting lattice, which is continued smoothly beyond its borders. Scattered points depend
+    on the lattice by ``plate_blend``, unless their geometry names another. Gradients flow to the values, while
+    the numbers of the prior are held fixed.
+
+    The parameters are those of ``plan``; the encoding of a strided lattice is replaced by that of the signal's grid. A
+    ``ValueError`` is raised if the encoding is not Fourier's, and by ``fit`` if the samples do not determine a plate.
+    """
+
+    has_gradient = has_drift = has_poles = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: PlateParameters, **options: Any) -> None:
+        if encoding.axis_encoders:
+            raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
+        geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
+        if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
+            encoding = FourierEncoding.on(geometry.pixels)
+        super().__init__(encoding, geometry.blended(plate_blend(geometry)), **options)
+        self.prior, self.faster = prior, geometry.blended("quintic")
+
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
+
+        One of the same order or the highest that was tried, or one that smooths, must be the best of all, or close. One
+        that smooths by a given number does not help where all that interpolate are further off than noise explains.
+        """
+        tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
+        if self.prior.is_chosen or not errors:
+            interpolating = [error for prior, error in tried.items() if prior.cutoff == math.inf]
+            smooths = self.prior.cutoff != math.inf and bool(interpolating)
+            return not smooths or min(interpolating) <= NOISY * min(errors.values())
+        if not tried:
+            return False
+        orders = {max(prior.order or 0 for prior in tried), self.prior.order}
+        ends = [error for prior, error in tried.items() if prior.order in orders or prior.cutoff != math.inf]
+        return min(ends) <= CLOSE * min(errors.values())
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""
+        with stage("fitting plates", shown=self.progress):
+            return self._solve(values.subtracted()) if self.prior.is_chosen else solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "signals channels *samples"]) -> Fitted:
+        weights = self.geometry.weights
+        masks = 1 if weights is None else weights.shape[-1]
+        parts = [values] if masks == 1 else values.split(1, dim=1)
+        fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
+        chosen, errors = choose_plate(self._deciding(fields[0], parts[0]), self.prior)
+        solved = [
+            solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields
+        ]
+        drifts = [field.drift_coefficients(f, found.left) for field, (f, _, found) in zip(fields, solved, strict=True)]
+        lattices = [
+            self._followed(part, field, field.without_drift(f, drift), replace(chosen, order=order), channel)
+            for channel, (part, field, drift, (f, order, _)) in enumerate(
+                zip(parts, fields, drifts, solved, strict=True)
+            )
+        ]
+        order = max(order for _, order, _ in solved)
+        shape: Any = self.encoding.shape
+        extended = continue_smoothly(torch.cat(lattices, dim=1), shape, math.ceil(order))
+        solutions = [solution for *_, solution in solved]
+        report = PlateReport(
+            method=f"thin plates, {solutions[0].method}",
+            device="cpu",
+            **errors.record(replace(chosen, order=order)),
+            iterations=max(solution.iterations for solution in solutions),
+            relative_residual=max(solution.residual for solution in solutions),
+            beyond_samples=max(map(share_beyond, fields)),
+        )
+        if self.geometry.drift is None:
+            return Fitted(extended.to(values), report)
+        learned = self._drift(drifts, len(values))
+        named = zip(self.geometry.drift.names, learned["drift"][0].tolist(), strict=True)
+        return Fitted(extended.to(values), replace(report, drift=dict(named)), learned)
+
+    def _deciding(self, field: Field, values: Float[Tensor, "signals channels *samples"]) -> Field:
+        """Return the field that decides on order and cut-off: by the quintic blend, whose many solves are faster."""
+        if self.faster.closed_form_blend == self.geometry.closed_form_blend or self.prior.is_chosen:
+            return field
+        return Field.of(self.faster, values.flatten(0, 1))
+
+    def _drift(self, found: list[np.ndarray], signals: int) -> dict[str, Tensor]:
+        """Return the coefficients, (signals, k, channels), for columns in the user's units, and these columns' means.
+
+        They are found for standardized columns, (k, signals * channels) for each mask of the channels.
+        """
+        drift: Any = self.geometry.drift
+        parts = [torch.from_numpy((b / drift.scales[:, None]).reshape(len(b), signals, -1)) for b in found]
+        means = torch.from_numpy(drift.means).expand(signals, -1)
+        return {"drift": torch.cat(parts, -1).movedim(0, 1).contiguous(), "drift_means": means.contiguous()}
+
+    def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: PlateParameters, channel: int) -> Tensor:
+        """Return the plate f of some values as a tensor, (signals, channels, *grid), through which gradients flow."""
+        plate = torch.from_numpy(f.T.reshape(*values.shape[:2], *self.geometry.grid))
+        if not is_tracked(values):
+            return plate
+        if field.latitude is not None or field.drifts:
+            kind = "on a sphere" if field.latitude is not None else "with a drift"
+            raise _checks.wrong("values", f"ones without gradients, {kind}", "values to which they are followed")
+        weights = self.geometry.weights
+        known = slice(None) if weights is None else (weights[..., channel].flatten() > 0).cpu()
+
+        def onto_samples(gradient: Tensor) -> Tensor:
+            g = gradient.reshape(-1, f.shape[0]).T.numpy()
+            back = torch.from_numpy(
+                adjoint(field, chosen.order or 1, chosen.cutoff or math.inf, chosen.corner, g).T.copy()
+            )
+            result = torch.zeros(values.shape, dtype=torch.float64).flatten(2)
+            result[..., known] = back.reshape(*values.shape[:2], -1)
+            return result.reshape(values.shape).to(values)
+
+        return FollowedPlate.apply(values, plate, onto_samples)
+
+
+def solve_plate(
+    field: Field, prior: PlateParameters, *, warns: bool = True, progress: bool = False
+) -> tuple[np.ndarray, int | float, PlateSolution]:
+    """Return the plate with a prior's numbers, its order and the solve.
+
+    A system that is singular to rounding is solved with a lower order, which ``warns`` with a ``CoordnetWarning`` where
+    the order was asked for; if there is none, a ``ValueError`` is raised. Where it was not, plates that swing between
+    clusters of points are tied to a membrane there.
+    """
+    given = prior.order or 1
+    for order in (given, *range(math.ceil(given) - 1, 0, -1)):
+        try:
+            f, solution = plate(field, order, prior.cutoff or math.inf, prior.corner, progress=progress)
+        except SingularPlate as error:
+            reason = str(error)
+            continue
+        if not warns and swings(field, f):
+            strength = energy_weight(order, prior.cutoff or math.inf)
+            f, solution = tiled_plate(field, order, strength, prior.corner, coarse_order=1)
+        if order < given and warns:
+            text = f"`prior`: the samples do not determine plates of order {given}; those of order {order} are taken"
+            warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
+        return f, order, solution
+    raise _checks.wrong("prior", "samples that determine a plate", reason)

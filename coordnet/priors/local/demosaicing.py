@@ -15,9 +15,9 @@ from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.masks import Signal
+from coordnet.priors.local.mixture import ENERGIES, Mixture, Moments, SharedPatches, View
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches, distinct_masks
-from coordnet.priors.local.scale_mixture import ENERGIES, Moments, ScaleMixture, SharedPatches, View
 from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import MaskedLattice, period_of
 
@@ -88,10 +88,10 @@ class LocalMosaicPlan(Plan):
         lattice = tuple(signal.values.shape[1:])
         return Patches.shifted(LEARNED_STRIDE, LEARNED_SHIFTS, lattice, self.shape, signal.values.device)
 
-    def _estimate(self, signal: Signal, variance: Tensor, factor: float = 1.0) -> tuple[Estimate, ScaleMixture]:
+    def _estimate(self, signal: Signal, variance: Tensor, factor: float = 1.0) -> tuple[Estimate, Mixture]:
         """Adapt classes with a ``color_factor``; return the estimate of patches that lie closer, and the classes."""
         start = joint_shapes(self.shape, colors_of(factor), signal.values.device).to(signal.values)
-        mixture, learned = ScaleMixture.begin(start, ENERGIES, float(variance.mean())), self._learned(signal)
+        mixture, learned = Mixture.begin(start, ENERGIES, float(variance.mean())), self._learned(signal)
         lattice, device = tuple(signal.values.shape[1:]), signal.values.device
         pilot = bilinear(signal.values, signal.known)
         with tqdm(total=self.prior.rounds + 1, desc="patches", disable=not self.progress) as bar:
@@ -147,7 +147,7 @@ def color_factor(observed: Observed, patches: Patches, noise: float) -> float:
 def _error(observed: Observed, patches: Patches, factor: float, noise: float) -> float:
     """Return the mean squared error of the samples in the middle of patches, each predicted from all others."""
     shapes = joint_shapes(patches.shape, colors_of(factor), observed.values.device).to(observed.values)
-    mixture = ScaleMixture.begin(shapes, ENERGIES, noise)
+    mixture = Mixture.begin(shapes, ENERGIES, noise)
     means = patches.of(observed.pilot).mean(2, keepdim=True)
     y = (patches.of(observed.values) - means).flatten(1)
     masks, which = distinct_masks(patches.of(observed.known).flatten(1))
@@ -160,7 +160,7 @@ def _error(observed: Observed, patches: Patches, factor: float, noise: float) ->
     return total / max(count, 1)
 
 
-def left_out(mixture: ScaleMixture, y: Float[Tensor, "patches n"], view: View) -> Float[Tensor, "patches n"]:
+def left_out(mixture: Mixture, y: Float[Tensor, "patches n"], view: View) -> Float[Tensor, "patches n"]:
     """Return the errors of the posterior mean of each entry given all others, in the likeliest class of its patch.
 
     For a covariance C of the entries they are C⁻¹y / diag C⁻¹ (Rasmussen and Williams, "Gaussian processes for machine

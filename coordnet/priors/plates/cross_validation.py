@@ -11,13 +11,11 @@ import torch
 
 from coordnet.metrics.scores import decibels
 from coordnet.plans.hold_out import middle
-from coordnet.priors.plates.bands import Band, NormalEquations
 from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.energy import polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.generalized import GeneralizedErrors
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
-from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import can_coarsen, energy_weight, plate
 from coordnet.priors.plates.search import (
     CORNERED,
@@ -25,6 +23,7 @@ from coordnet.priors.plates.search import (
     POINT_CUTOFFS,
     Error,
     Numbers,
+    PlateParameters,
     by_hidden_points,
     by_orders,
     climb,
@@ -32,7 +31,7 @@ from coordnet.priors.plates.search import (
     whole_orders,
     with_corner,
 )
-from coordnet.priors.plates.solve import SingularPlate
+from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import MIN_LEFT, ForwardModel
 from coordnet.sampling.points import NODES

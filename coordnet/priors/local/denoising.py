@@ -15,11 +15,10 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.group_filter import SIDES, Roots, filter_groups
-from coordnet.priors.local.mixture import MOST_ROUNDS, Channels
+from coordnet.priors.local.mixture import ENERGIES, MOST_ROUNDS, Mixture, Moments, SharedPatches
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
-from coordnet.priors.local.scale_mixture import ENERGIES, CorrelatedPatches, Moments, ScaleMixture, SharedPatches
-from coordnet.priors.local.spectra import gray_shapes, joint_shapes
+from coordnet.priors.local.spectra import Channels, gray_shapes, joint_shapes
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Geometry
 
@@ -145,15 +144,12 @@ class LocalDenoiser:
         """Adapt classes to a signal of which all channels are treated jointly, then return its estimate."""
         start, lattice, device = start.to(noisy), tuple(noisy.shape[1:]), noisy.device
         shape = self.prior.patch_on(lattice)
-        mixture, pilot = ScaleMixture.begin(start, ENERGIES, noise**2), noisy
+        mixture, pilot = Mixture.begin(start, ENERGIES, noise**2), noisy
         known = torch.ones_like(noisy[:1], dtype=torch.bool)
-        patches = Patches.every(STRIDE, lattice, shape, device)
+        patches, whitener = Patches.every(STRIDE, lattice, shape, device), None if roots is None else roots[1]
 
-        def seen(pilot: Signal) -> SharedPatches | CorrelatedPatches:
-            observed = Observed(noisy, known, pilot)
-            if roots is None:
-                return SharedPatches(observed, patches, variance)
-            return CorrelatedPatches(observed, patches, variance, roots[1])
+        def seen(pilot: Signal) -> SharedPatches:
+            return SharedPatches(Observed(noisy, known, pilot), patches, variance, whitener)
 
         for _ in range(self._rounds):
             moments = Moments.zero(mixture)

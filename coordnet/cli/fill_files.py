@@ -14,8 +14,8 @@ import xarray
 from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Many, Output
+from coordnet.cli.declaring import parse_bytes
 from coordnet.cli.large import budget, write_blocks
-from coordnet.cli.numbers import parse_bytes
 from coordnet.comparison.stopwatch import once
 from coordnet.media.files import mismatch
 from coordnet.plans.hold_out import middle
@@ -25,7 +25,7 @@ from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
 from coordnet.restore.reports import RestoredReport
 from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
-from coordnet.xarray.files import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
+from coordnet.xarray.datasets import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 
 READ_BYTES = 2**24  # bytes of a chunk in which a file without its own is read; some are in memory beside a block

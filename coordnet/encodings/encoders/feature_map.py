@@ -103,6 +103,8 @@ class FeatureMap(nn.Module, ABC):
         return self
 
     def __getattr__(self, name: str) -> Any:
+        # The exponential of log_NAME has to be taken at each use. A parametrization of PyTorch does the same, but would
+        # rename the tensor in the state dict, so that models that were saved could not be read.
         log = self.__dict__.get("_parameters", {}).get(f"log_{name}")
         return super().__getattr__(name) if log is None else log.exp()
 

@@ -1,7 +1,7 @@
 """Area samples of pictures with the local prior: the pixels within each cell, by the posterior means of patches.
 
 Patches of whole cells begin at a cell, so that the same matrix A takes all of them to their means over cells, and one
-decomposition of A S Aᵀ for each shape S serves every patch; see ``scale_mixture``.
+decomposition of A S Aᵀ for each shape S serves every patch; see ``mixture``.
 """
 
 import math
@@ -22,11 +22,10 @@ from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.priors.local.classes import ENTRY_VARIANCE
-from coordnet.priors.local.mixture import Channels
+from coordnet.priors.local.mixture import ENERGIES, Mixture
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches, PatchPosterior
-from coordnet.priors.local.scale_mixture import ENERGIES, ScaleMixture
-from coordnet.priors.local.spectra import gray_shapes, joint_shapes
+from coordnet.priors.local.spectra import Channels, gray_shapes, joint_shapes
 from coordnet.priors.local.weights import best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
@@ -136,7 +135,7 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     coarse = tuple(min(CELLS, n) for n in y.shape[1:])
     lattice, shape = (tuple(n * c for n, c in zip(sizes, cells, strict=True)) for sizes in (y.shape[1:], coarse))
     start = joint_shapes(shape, device=y.device) if len(y) == 3 else gray_shapes(shape, y.device)
-    mixture = ScaleMixture.begin(start.to(y), ENERGIES, noise)
+    mixture = Mixture.begin(start.to(y), ENERGIES, noise)
     view = mixture.view(_means(shape, cells, len(y)).to(y))
 
     def posterior(parts: tuple[Patches, Patches]) -> PatchPosterior:
