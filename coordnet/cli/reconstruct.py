@@ -89,6 +89,18 @@ def from_samples(
     each("reconstruct", work, signals, common, lambda _: [mask] if mask else [])
 
 
+def _sampled(
+    signal: str, media: Media, device: torch.device, sampling: Sampling, generator: torch.Generator, common: Common
+) -> tuple[str, Samples]:
+    """Return the text of the pattern that was taken, and the samples."""
+    text, pattern = specs.parse_sample(media.grid, sampling, common)
+    with specs.naming("`sample`"):
+        samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
+    with specs.naming(signal):
+        check_channels("samples", samples)
+    return text, samples
+
+
 def _reconstruct(
     signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning, uncertainty: bool
 ) -> report.Outcome:
@@ -97,12 +109,8 @@ def _reconstruct(
     media = specs.read_part(signal, sampling, common)
     with results(common, "reconstruct", media.name) as (staging, final):
         report.try_format(media, staging, common)
-        text, pattern = specs.parse_sample(media.grid, sampling, common)
         generator = torch.Generator().manual_seed(common.seed)
-        with specs.naming("`sample`"):
-            samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
-        with specs.naming(signal):
-            check_channels("samples", samples)
+        text, samples = _sampled(signal, media, device, sampling, generator, common)
         made = fitted(samples, asked, fitting, tuning, generator, common, uncertainty=uncertainty)
         with common.stage("scoring"):
             scoring = Scoring(media.signal, samples)
