@@ -83,6 +83,8 @@ class Fitted:
     coefficients: Float[Tensor, "signals channels *features"]
     report: FitReport
     learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
+    # What the plan made of means over the samples' own 2×2 cells, whose truth the samples are, where it is judged so.
+    halved: Float[Tensor, "signals channels *cells"] | None = None
 
     def signal(self, lattice: tuple[int, ...]) -> Float[Tensor, "signals channels *lattice"]:
         """Return the centered signal on a lattice of some lengths, with which Fourier coefficients begin."""

@@ -44,7 +44,7 @@ class RefinedPlan(Plan):
 
     @abstractmethod
     def weighed(self, values: Tensor, estimate: Signal) -> tuple[float, Sequence[float]]:
-        """Return the weight of the refined estimate of centered values against the pilot's, from 0 to 1, and its steps.
+        """Return the weight of the refined estimate of centered values against the pilot's, from 0 on, and its steps.
 
         These are standard deviations, relative to the range of the pilot's estimate.
         """

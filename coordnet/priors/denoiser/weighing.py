@@ -14,18 +14,18 @@ SURE = 2.0  # standard errors by which the weighted mean must be better than the
 OUTLYING = 5.0
 
 
-def least_squares_share(error: Tensor, second: Tensor) -> float:
-    """Return the α in [0, 1] of least |e + α (second - e)|²."""
+def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> float:
+    """Return the α from 0 to ``most`` of least |e + α (second - e)|²."""
     step = second - error
     energy = float(step.square().sum())
-    return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
+    return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
 
 
 def least_squares_weight(
-    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT
+    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT, most: float = 1.0
 ) -> float:
-    """Return the α in [0, 1] of least |e + α (second - e)|², or 0 unless it is a ``least`` share below |e|²."""
-    alpha = least_squares_share(error, second)
+    """Return ``least_squares_share``, or 0 unless the sum of squares is a ``least`` share below |e|²."""
+    alpha = least_squares_share(error, second, most)
     after = float((error + alpha * (second - error)).square().sum())
     return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
 

@@ -70,7 +70,7 @@ class LocalAreaPlan(Plan):
         span = float(values.max() - values.min()) or 1.0
         y, noise = values[0] / span, self.prior.noise_in(span) ** 2
         with tqdm(total=2, desc="patches", disable=not self.progress) as bar:
-            weight, errors = half_weight(y, noise)
+            weight, errors, halved = half_weight(y, noise)
             bar.update()
             f = splines(y, self.geometry.grid)
             if weight:
@@ -84,24 +84,26 @@ class LocalAreaPlan(Plan):
             alpha=weight,
             hold_out_psnr={name: decibels(error, 1 / span) for name, error in errors.items()},
         )
-        return Fitted(make_periodic(span * f.unsqueeze(0), self.encoding.shape), report)
+        coefficients = make_periodic(span * f.unsqueeze(0), self.encoding.shape)
+        return Fitted(coefficients, report, halved=None if halved is None else span * halved.unsqueeze(0))
 
 
-def half_weight(y: Picture, noise: float) -> tuple[float, dict[str, float]]:
-    """Return the weight of patches against splines that suits a picture's own half, and the squared errors there.
+def half_weight(y: Picture, noise: float) -> tuple[float, dict[str, float], Picture | None]:
+    """Return the weight of patches against splines that suits a picture's own half, and what it makes of the half.
 
-    It is ``TRUST``, without errors, for a picture of fewer than ``FEWEST_CELLS`` cells on an axis.
+    The squared errors there are in between. The weight is ``TRUST``, without errors and the half, for a picture of
+    fewer than ``FEWEST_CELLS`` cells on an axis.
     """
     height, width = (n // 2 * 2 for n in y.shape[1:])
     if min(height, width) < FEWEST_CELLS:
-        return TRUST, {}
+        return TRUST, {}, None
     truth, cells = y[:, :height, :width], (2, 2)
     half = CellMeans((height, width), cells)(truth)
     error = splines(half, (height, width)) - truth
     step = divided(half, cells, max(noise / 4, ENTRY_VARIANCE)) - truth - error
     weight = TRUST * min(1.0, best_weight(error.flatten(), step.flatten()))
     parts = {"pilot": error, "local": error + weight * step}
-    return weight, {name: float(part.square().mean()) for name, part in parts.items()}
+    return weight, {name: float(part.square().mean()) for name, part in parts.items()}, truth + parts["local"]
 
 
 def splines(y: Picture, shape: tuple[int, ...]) -> Pixels:

@@ -1,6 +1,7 @@
 """What hidden samples, added noise, halves and other mosaics make of denoisers that suit and of those that do not."""
 
 import functools
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior, weighed
+from coordnet.plans.plan import CenteredValues
+from coordnet.priors.denoiser import areas
 from coordnet.priors.denoiser.areas import FIRST, LAST
 from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
 from tests.helpers import synthetic_photograph
@@ -67,7 +70,9 @@ def test_the_weight_is_least_squares_from_nothing_to_all(generator):
     assert 0 < weight < 1 and min(found) == found[1]
     assert least_squares_weight(error, error) == 0
     assert least_squares_weight(error, 2 * error) == 0
-    assert least_squares_weight(error, 0 * error) == 1
+    assert least_squares_weight(error, 0 * error) == least_squares_weight(error, 0.5 * error) == 1
+    assert least_squares_weight(error, 0.5 * error, most=1.25) == 1.25
+    assert least_squares_weight(error, 0.1 * error, most=1.25) == pytest.approx(1 / 0.9)
     assert least_squares_weight(error, 0.999 * error) == 0  # hardly better
     assert least_squares_weight(error, 0.98 * error, 0.05) == 0 < least_squares_weight(error, 0.98 * error, 0.03)
 
@@ -161,6 +166,22 @@ def test_the_steps_of_an_enlargement_begin_and_end_at_multiples_of_the_error_of_
     ends = torch.tensor([FIRST, LAST]) * (start - truth).square().mean().sqrt()
     torch.testing.assert_close(torch.tensor([tried[0], tried[-1]]), ends / (start.max() - start.min()))
     torch.testing.assert_close(torch.tensor([sigmas[0], sigmas[-1]]), ends / (3 * (truth.max() - truth.min())))
+
+
+def test_an_enlargement_is_tried_from_what_its_pilot_made_of_the_middle_of_the_half(monkeypatch):
+    monkeypatch.setattr(areas, "MOST_HALVED", 30**2)
+    truth, given = synthetic_photograph(64, 65), []
+    truth = (truth - truth.mean((0, 1))).movedim(-1, 0)
+    geometry = cn.AreaLattice((128, 130), (2, 2))
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    monkeypatch.setattr(type(plan), "refined", lambda _, start, half, sigmas: given.append((start, half)) or start)
+    fitted = plan.start.solve(CenteredValues.of(truth.unsqueeze(0)))
+    plan.after(fitted).weighed(truth, 3 * truth)
+    ((start, half),) = given
+    torch.testing.assert_close(half, avg_pool2d(truth, 2)[:, 1:-1, 1:-1])
+    torch.testing.assert_close(start, fitted.halved[0][:, 2:-2, 2:-2])
+    error = (fitted.halved[0] - truth[..., :64]).square().mean()
+    assert fitted.report.hold_out_psnr["local"] == pytest.approx(-10 * math.log10(error), abs=1e-3)
 
 
 def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_more_than_their_errors():
