@@ -10,10 +10,11 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.restore.demosaiced_noise import demosaiced_noise
-from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
+from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
+from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
@@ -41,6 +42,7 @@ ABSENT = 0.4
 # Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
 MIRRORED = 0.75
+POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 
@@ -93,7 +95,7 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
         return None
     model = found.in_units(units)
     level = math.sqrt(float(model.variance(signal).mean()))
-    is_possible = signal.ndim != 3 or rounding_error(signal) <= level < most_noise(signal)
+    is_possible = signal.ndim != 3 or (rounding_error(signal) < level and most_noise(signal, model) > POSSIBLE)
     return model if is_possible else None
 
 
