@@ -22,6 +22,7 @@ ERRORS = 3.0  # standard errors of the mean over blocks by which a characteristi
 WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a frame's
 # Frequencies of a characteristic function: the lowest one times the values' deviation, their ratio, and their number.
 LOWEST, GROWTH, FREQUENCIES = 0.5, 1.25, 36
+HIGHEST = 2.0  # radians per step to which values were rounded; above it such lines are higher than their formula says
 DARKEST = 1e-3  # least variance at a pixel relative to the mean, as of a ``Line``
 NEAR = 5  # side in pixels of the surroundings in which no value is at an end of the range, where it may be clipped
 AT_END = 1e-3  # share of the values that shows clipping at an end
@@ -54,7 +55,7 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
             if float(seen[c].double().mean()) > FEWEST and float(scale.min()) > 0:
                 difference = second[c] - first[c] if any(shift) else first[c]
                 rounding = step / float(scale.median())
-                widest = _widest(difference / scale, seen[c], math.pi / rounding)
+                widest = _widest(difference / scale, seen[c], rounding, 1 + any(shift))
                 most = min(most, widest if widest > rounding else 0.0)
     return most
 
@@ -69,10 +70,13 @@ def _variance(model: NoiseModel, channel: int, rows: int, columns: int) -> float
     return max(2 * (at - there), 0.0) if rows or columns else at
 
 
-def _widest(values: Float[Tensor, "height width"], seen: Bool[Tensor, "height width"], highest: float) -> float:
-    """Return the largest standard deviation of noise on some values, of those that are seen.
+def _widest(
+    values: Float[Tensor, "height width"], seen: Bool[Tensor, "height width"], step: float, terms: int
+) -> float:
+    """Return the largest standard deviation of noise on values that are seen, each a difference of some terms.
 
-    ``highest`` is the frequency above which rounding shows in the characteristic function.
+    They were rounded to a step. Where they were stretched by a factor f after rounding, some levels are missing: each
+    term's characteristic function has a line at the frequency 2π(1 - 1/f)/step, about f - 1 high, that is no flat area.
     """
     height, width = (n // BLOCK * BLOCK for n in values.shape)
     if (height // BLOCK) * (width // BLOCK) < FEWEST_BLOCKS:
@@ -89,14 +93,15 @@ def _widest(values: Float[Tensor, "height width"], seen: Bool[Tensor, "height wi
         return 0.0
     centered, most = torch.where(seen, values - own.mean(), 0.0), math.inf
     for frequency in (LOWEST * GROWTH**k / spread for k in range(FREQUENCIES)):
-        if frequency > highest:
+        if (phase := frequency * step) > HIGHEST:
             break
+        spared = max(WITHOUT, (phase / (2 * math.pi - phase)) ** terms)
         parts = torch.stack([in_blocks(f(frequency * centered) * seen) for f in (torch.cos, torch.sin)])
         mean = parts.sum(1, keepdim=True) / count.sum()
         error = float((parts - mean * count).square().sum().sqrt() / count.sum())
-        least = (float(mean.norm()) - ERRORS * error - WITHOUT) / (1 - WITHOUT)
+        least = float(mean.norm()) - ERRORS * error - spared
         if least > 0:
-            most = min(most, math.sqrt(-2 * math.log(min(least, 1.0))) / frequency)
+            most = min(most, math.sqrt(-2 * math.log(min(least / (1 - spared), 1.0))) / frequency)
     return most
 
 

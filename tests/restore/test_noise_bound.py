@@ -91,3 +91,11 @@ def test_noise_of_less_than_a_step_is_that_of_rounding(generator):
 def test_where_all_values_are_near_the_ends_nothing_is_known(generator):
     picture = torch.ones(64, 64, 1) + 0.1 * torch.randn(64, 64, 1, generator=generator)
     assert most_noise(picture.clamp(0, 1), ONE) == math.inf
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.3, 1.5, 1.9])
+def test_stretched_noise_is_no_comb(factor, generator):
+    """Levels that are missing are no flat areas."""
+    rounded = (100 + 30 * synthetic_photograph(160, 160) + 8 * torch.randn(160, 160, 3, generator=generator)).round()
+    stretched = (factor * (rounded - 60) + 0.5).floor() / 255
+    assert most_noise(stretched, ONE) > 0.97 * factor * 8 / 255
