@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from coordnet.plans.hold_out import middle
@@ -23,10 +23,7 @@ ALONE = 0.02
 # Largest number of levels of a dither, what they may differ from multiples of a step, and the noise of rounding to them
 # in steps: error diffusion to 4, 6 and 16 levels has 0.4 to 0.7, where its high frequencies are stronger than others.
 LEVELS, UNEQUAL, DITHERED = 64, 0.1, 0.75
-# Largest share of neighbors that are equal in noise: where clipping makes them so, and where rounding to 8 bits does.
-# Clipped noise of 0.03 to 0.2 on halftones, hatchings and text leaves 0.21, noise of 0.01 or more elsewhere 0.11.
-MOST_CLIPPED, EQUAL = 0.25, 0.2
-COUNTED = 0.05  # least number of pairs of neighbors that tell, relative to that of pixels
+ROUNDED = 0.5  # the noise of rounding in steps, 0.29, and as much again that it hides
 HASH_FACTORS = (6364136223846793005, 1442695040888963407, 2862933555777941757)  # odd, for hashes modulo 2**64
 
 Picture = Float[Tensor, "height width channels"]
@@ -45,50 +42,20 @@ def is_drawn(picture: Picture) -> bool:
 
 
 def rounding_error(picture: Picture) -> float:
-    """Return the largest standard deviation of the noise that a dither made, 0 where there is none.
+    """Return the largest standard deviation of the noise that rounding made: half a step, or what a dither has.
 
     A dither, such as by error diffusion, rounds each channel to multiples of a step, from black to white, 0 to 1.
     """
-    if torch.stack(picture.aminmax()).tolist() != [0.0, 1.0]:
-        return 0.0
-    largest = 0.0
-    for channel in picture[middle(tuple(picture.shape[:2]), COMPARED)].unbind(-1):
-        levels = torch.unique(channel)
-        if not 1 < len(levels) <= LEVELS:
-            return 0.0
-        step = float(levels.diff().min())
-        if float((levels / step - (levels / step).round()).abs().max()) > UNEQUAL:
-            return 0.0
-        largest = max(largest, DITHERED * step)
-    return largest
-
-
-def most_noise(picture: Picture) -> float:
-    """Return the largest standard deviation of noise that leaves as many neighbors equal as a picture has.
-
-    White noise of deviation σ leaves step / (2 π^½ σ) of them equal where values are rounded to a step, and noise that
-    is blurred by 2 pixels four times as many. Clipping makes others equal: at most a quarter near both ends of the
-    range, where halftones and hatchings have ink and paper side by side. Near one end alone nothing is known.
-    """
-    values = picture[middle(tuple(picture.shape[:2]), COMPARED)].movedim(-1, 0)
-    ends = torch.stack([values == values.min(), values == values.max()])
-    near = torch.nn.functional.max_pool2d(ends.float(), PATCH, 1, PATCH // 2) > 0
-    if _equal(values, near.all(0)) > MOST_CLIPPED:
-        return 0.0
-    levels = torch.unique(values)
-    step = float(levels[-1] - levels[0]) / max(1, len(levels) - 1)
-    between = _equal(values, ~near.any(0))
-    return 2 * step / (math.sqrt(math.pi) * between) if between > EQUAL else math.inf
-
-
-def _equal(values: Float[Tensor, "channels height width"], part: Bool[Tensor, "channels height width"]) -> float:
-    """Return the share of neighbors in a part of a picture that are equal, 0 where the part is small."""
-    equal = number = 0
-    for axis in (1, 2):
-        before, after = values.narrow(axis, 0, values.shape[axis] - 1), values.narrow(axis, 1, values.shape[axis] - 1)
-        inside = part.narrow(axis, 0, part.shape[axis] - 1) & part.narrow(axis, 1, part.shape[axis] - 1)
-        equal, number = equal + int(((before == after) & inside).sum()), number + int(inside.sum())
-    return equal / number if number > COUNTED * values.numel() else 0.0
+    part = picture[middle(tuple(picture.shape[:2]), COMPARED)]
+    levels = [own for own in map(torch.unique, part.unbind(-1)) if len(own) > 1]
+    steps = [float(own.diff().min()) for own in levels]
+    is_full = torch.stack(picture.aminmax()).tolist() == [0.0, 1.0]
+    if is_full and all(
+        len(own) <= LEVELS and float((own / step - (own / step).round()).abs().max()) <= UNEQUAL
+        for own, step in zip(levels, steps, strict=True)
+    ):
+        return DITHERED * max(steps)
+    return ROUNDED * min(steps, default=0.0)
 
 
 def _has_few_colors(picture: Picture) -> bool:

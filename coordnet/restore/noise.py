@@ -16,10 +16,12 @@ from coordnet import _checks
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
+from coordnet.restore.drawn import is_drawn, rounding_error
+from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_windows import with_energy
 from coordnet.restore.white_level import white_level
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
+from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import units_of
 
 CLIPPED = 1e-3  # an end of the range clipped the values if a larger share of them lies exactly there
@@ -31,6 +33,7 @@ NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution b
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
+WHITE = NoiseModel(floor=1.0)
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
 Signal = Float[Tensor, "*grid channels"]
@@ -40,21 +43,22 @@ def noise_level(signal: Signal) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
-    windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``). A
-    picture that ``is_drawn`` has none, nor has one whose dither explains it (see ``rounding_error``) or whose
-    neighboring pixels are equal too often (see ``most_noise``).
+    windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
+    is at most what the values' distribution leaves (see ``most_noise``). A picture that ``is_drawn`` has none, nor has
+    one whose rounding explains it (see ``rounding_error``).
     """
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
-    dither, most = (rounding_error(signal), most_noise(signal)) if signal.ndim == 3 else (0.0, math.inf)
-    units = units_of(signal.unsqueeze(0))[0]
-    signal = signal / units
+    units = float(units_of(signal.unsqueeze(0))[0])
+    picture, signal = signal, signal / units
     noise = ClippedNoise.on(signal, seen_level(signal))
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
         means = local_means(signal)
         level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means))
-    return float(units) * level if dither < float(units) * level < most else 0.0
+        level = min(level, most_noise(picture, WHITE) / units)
+        return units * level if units * level > rounding_error(picture) else 0.0
+    return units * level
 
 
 def level_before(signal: Signal, noise: "ClippedNoise") -> float:

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.restore.demosaiced_noise import demosaiced_noise
-from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
+from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
+from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, Found, deconvolved, found_in
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
@@ -41,6 +42,10 @@ ABSENT = 0.4
 # Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
 MIRRORED = 0.75
+# Correlation of neighboring pixels beyond which noise is taken for the signal: of blurs by 2.3 pixels. Clouds have 0.96
+# and more; noise filtered by 2 pixels was found with up to 0.943.
+SMOOTHEST = 0.955
+POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 
@@ -93,8 +98,19 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
         return None
     model = found.in_units(units)
     level = math.sqrt(float(model.variance(signal).mean()))
-    is_possible = signal.ndim != 3 or rounding_error(signal) <= level < most_noise(signal)
-    return model if is_possible else None
+    if signal.ndim != 3:
+        return model
+    is_told = not _is_smooth(model) and level > rounding_error(signal)
+    return model if is_told and most_noise(signal, model) > POSSIBLE else None
+
+
+def _is_smooth(model: NoiseModel) -> bool:
+    """Return whether the noise of neighboring pixels is nearly the same, as are the values of clouds and slopes."""
+    if model.spectrum is None:
+        return False
+    covariance = model.autocovariance.diagonal(dim1=0, dim2=1).sum(-1)
+    beside = (covariance[0, 1 % covariance.shape[1]] + covariance[1 % len(covariance), 0]) / 2
+    return bool(beside > SMOOTHEST * covariance[0, 0])
 
 
 def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseModel:

@@ -4,7 +4,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 import coordnet as cn
-from coordnet.restore.drawn import is_drawn, most_noise, rounding_error
+from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.impulses import lost_pixels
 from tests.helpers import synthetic_photograph
 
@@ -93,34 +93,4 @@ def test_the_noise_of_a_dither_is_left_alone(channels, levels):
     assert rounding_error(picture) == pytest.approx(0.75 / (levels - 1), rel=0.01)
     assert cn.estimate_noise(picture).kind == "none"
     noisy = (picture + 0.02 * torch.randn(picture.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
-    assert rounding_error(noisy) == 0.0
-
-
-def halftone():
-    """Dots whose size follows a hill, drawn four times as large and averaged."""
-    y, x = np.mgrid[:384, :384] / 4
-    dots = 0.5 + 0.25 * (np.cos(1.3 * x + 0.7 * y) + np.cos(0.7 * x - 1.3 * y))
-    ink = dots > 0.3 + 0.4 * np.exp(-((x - 40) ** 2 + (y - 50) ** 2) / 900)
-    return 255.0 * ink.reshape(96, 4, 96, 4).mean((1, 3))
-
-
-def enlarged():
-    """Random gray pixels of 3 by 3."""
-    return np.kron(random(0).integers(30, 220, (32, 32)), np.ones((3, 3)))
-
-
-@pytest.mark.parametrize("make", [halftone, enlarged])
-def test_equal_neighbors_are_no_noise(make):
-    picture = signal(np.round(make()))
-    assert most_noise(picture) < 0.01
-    assert cn.estimate_noise(picture).kind == "none"
-    for sigma in (0.01, 0.1):
-        noisy = picture.numpy() + sigma * random(0).standard_normal(picture.shape)
-        assert most_noise(signal(np.round(255 * noisy.clip(0, 1)))) > sigma
-
-
-def test_the_most_noise_is_four_times_the_noise_of_which_rounding_makes_neighbors_equal():
-    values = np.round(100 + random(0).standard_normal((200, 200)))
-    values[0, :2] = 0, 255
-    levels = len(np.unique(values)) - 1
-    assert most_noise(signal(values)) == pytest.approx(4 / levels, rel=0.1)
+    assert rounding_error(noisy) < 1e-3
