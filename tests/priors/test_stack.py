@@ -392,6 +392,14 @@ def test_a_candidate_whose_numbers_the_likelihood_chose_stays_unless_another_is_
         assert found.weights().tolist() == np.eye(3)[chosen].tolist()
 
 
+def test_the_half_of_a_row_tells_nothing_against_the_likelihood_of_all_samples():
+    own = np.random.default_rng(0).standard_normal(60)
+    traits = [Traits(), Traits(by_likelihood=True)]
+    for is_strided, chosen in ((True, 1), (False, 0)):
+        found = HiddenErrors(traits, {0: own / 3, 1: own}, np.arange(60), is_strided=is_strided)
+        assert found.weights().tolist() == np.eye(2)[chosen].tolist()
+
+
 def test_few_samples_leave_the_plates_that_find_their_numbers():
     known = torch.zeros(12, 12)
     known[::5, ::5] = 1

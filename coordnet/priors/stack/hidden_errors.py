@@ -72,11 +72,16 @@ class HiddenErrors:
 
         The weighted sum is taken if its squared error is below that of the reference by the gain that ``_least`` asks
         for; otherwise the reference has the weight 1. If the errors of several candidates are the same, only the first
-        of them has a weight.
+        of them has a weight. The reference is also taken where its numbers have the greatest likelihood of all samples,
+        and only every k-th of these was shown: at that distance a smooth signal looks rough. In 320 rows this gains
+        0.4 dB in the mean, if gains and losses are cut at 10 dB; those of photographs lose 0.02 dB.
         """
-        best, weights = self.reference, self._stacked()
+        alone = np.eye(len(self.traits))[self.reference]
+        if self.is_strided and self._by_likelihood:
+            return alone
+        weights = self._stacked()
         gain = self._gain(weights)
-        return weights if gain.mean() > self._least(gain) else np.eye(len(weights))[best]
+        return weights if gain.mean() > self._least(gain) else alone
 
     def _stacked(self) -> Float[np.ndarray, " candidates"]:
         distinct, weights = self._distinct, np.zeros(len(self.traits))
@@ -99,10 +104,9 @@ class HiddenErrors:
 
         Errors at twice the distance tell which candidate is best to 0.5 dB on photographs and 0.9 dB on other fields
         (standard deviations over 96), so that candidates that are nearly as good there share the weight, and all the
-        more the fewer samples are hidden. Settled on these and on crops of 28 to 60 nodes. Where the likelihood of all
-        samples has a say, as in rows, nothing is gained (0.3 dB on 48 rows, with a standard error of 0.35 dB).
+        more the fewer samples are hidden. Settled on these and on crops of 28 to 60 nodes.
         """
-        return RIDGE + FEW_HIDDEN / self._count if self.is_strided and not self._by_likelihood else 0.0
+        return RIDGE + FEW_HIDDEN / self._count if self.is_strided else 0.0
 
     @property
     def _distinct(self) -> list[int]:
@@ -123,7 +127,8 @@ class HiddenErrors:
         """The candidates whose numbers the likelihood of all samples chose; none if gaps are hidden.
 
         Hidden samples tell less than this likelihood, since the shown ones are fewer, and those of a strided lattice
-        are farther apart. Whether this holds for hidden gaps was not measured.
+        are farther apart. Copies of a gap tell more: with the likelihood alone 80 rows with one gap lose 1.1 dB in the
+        mean, with a standard error of 0.7 dB.
         """
         return [k for k in self.errors if not self.is_clustered and self.traits[k].by_likelihood]
 

@@ -247,9 +247,14 @@ class Trial:
         return np.concatenate(found)
 
     def _searched(self, k: int, windows: Sequence[Hidden]) -> Prior:
-        """Return a candidate with the numbers that it found before, or that its fit to all samples finds."""
+        """Return a candidate with the numbers that it found before, or that its fit to all samples finds.
+
+        On the half of a lattice kriging finds its own: a length in nodes is twice as long there.
+        """
         prior = self._settled.get(k, self.candidates[k])
         if not prior.searches or len(windows) > 1 or self._is_clustered:
+            return prior
+        if self._is_strided and self.plans[k].by_likelihood:
             return prior
         self._own(k)
         return prior.settled(self.fits[k].report)
