@@ -17,12 +17,13 @@ from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
 # The first and the last standard deviation, relative to the error of the half, and their number. They were settled on
-# twelve pictures; on 16 others of 256² three steps from 3.5 to 1 errors gain 0.09 dB less, five from 4.5 to 0.7 gain
-# 0.08 dB more, and each step takes about a fifth of the time without a denoiser, or two thirds if the picture is gray.
-FIRST, LAST, STEPS = 4.0, 0.7, 4
+# twelve pictures; on 16 others of 256² four steps from 4 to 0.7 errors gain 0.09 dB more, five from 4.5 to 0.7 gain
+# 0.17 dB more, and each step takes about a fifth of the time without a denoiser, or two thirds if the picture is gray.
+FIRST, LAST, STEPS = 3.5, 1.0, 3
 # Most weight: so few steps end before the limit. Up to 1.5 gains no more, and 1 gains 0.04 dB less.
 MOST_WEIGHT = 1.25
-MOST_HALVED = 2**11  # cells of the half of the middle of a picture that give the weight
+# Cells of the half of the middle of a picture that give the weight: on half as many, one photograph of twelve has none.
+MOST_HALVED = 2**12
 FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
 # Share of the half's squared error that the denoiser must take away, or it gets no weight. Of 30 pictures a terrain, a
 # moon, a retina and two textures are below, which would lose 0.05 to 0.9 dB; three others would gain 0.1 to 0.5 dB.
