@@ -99,3 +99,11 @@ def test_stretched_noise_is_no_comb(factor, generator):
     rounded = (100 + 30 * synthetic_photograph(160, 160) + 8 * torch.randn(160, 160, 3, generator=generator)).round()
     stretched = (factor * (rounded - 60) + 0.5).floor() / 255
     assert most_noise(stretched, ONE) > 0.97 * factor * 8 / 255
+
+
+def test_pixels_that_were_filled_leave_the_noise_of_the_others(generator):
+    """Values between the levels of 8 bits are no finer levels of all values."""
+    picture = (255 * noisy(synthetic_photograph(128, 128), 0.05, generator)).round() / 255
+    filled = torch.rand(128, 128, generator=generator) < 0.1
+    picture[filled] = torch.rand(int(filled.sum()), picture.shape[-1], generator=generator) / 2 + 0.25
+    assert 0.05 < most_noise(picture, ONE)
