@@ -16,7 +16,7 @@ from coordnet.networks.heads import labelled
 from coordnet.plans.plan import Plan
 from coordnet.sampling.samples import Geometry
 
-Cleaning = Literal["plan", "patches", "windows", "network"]
+Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
@@ -70,7 +70,7 @@ class Prior(ABC):
         Whether gradients flow to learnable scales of the encoding.
     cleans_by : str
         How it removes noise from all values of a signal: by the ``plan`` for that noise (see ``with_noise``), or by
-        ``patches``, ``windows`` or a ``network``, without a plan; see ``restore.cleaners``.
+        ``patches``, ``windows``, a ``network`` or as a ``sum``, without a plan; see ``restore.cleaners``.
     noise : float
         The standard deviation of the noise on samples; with 0, known samples of a picture are not changed.
     """
@@ -156,6 +156,11 @@ class Prior(ABC):
     def stationary(self) -> "Prior":
         """The prior from whose posterior is drawn: by default the prior itself."""
         return self
+
+    @property
+    def words(self) -> str:
+        """What reports of noise that was removed call it: by default its name."""
+        return self.name
 
     @property
     def text(self) -> str:

@@ -19,6 +19,7 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.denoising import Cleaned as ByPatches
 from coordnet.priors.local.denoising import LocalDenoiser
+from coordnet.priors.stack import Stack
 from coordnet.restore.noise import CLIPPED, ClippedNoise, noise_level
 from coordnet.restore.rician import RicianNoise
 from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh
@@ -118,12 +119,12 @@ def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     """
     units = units_of(signal.unsqueeze(0))[0]
     if noise.level <= torch.finfo(signal.dtype).eps * float(units):
-        return signal, None, {}, prior.start.name
+        return signal, None, {}, prior.start.words
     estimate, error, learned = CLEANERS[prior.cleans_by](prior, signal / units, noise.in_units(float(units)))
     if "patch_deviation" in learned:
         learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
     used = prior if DENOISER_WEIGHT in learned else prior.start
-    return units * estimate, None if error is None else error * float(units) * float(units), learned, used.name
+    return units * estimate, None if error is None else error * float(units) * float(units), learned, used.words
 
 
 def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
@@ -281,10 +282,27 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     return estimate + weighed.weight * step, expected, {**learned, DENOISER_WEIGHT: weight}
 
 
+def _by_sum(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
+    """Return the weighted sum of the estimates by several priors, its expected error and what they learned.
+
+    For weights of sum 1 the squared error of a sum F = Σ w f is that of the summands in the mean, Σ w |f - x|², without
+    their own spread, Σ w |f - F|².
+    """
+    stack = cast(Stack, prior)
+    clean, errors, learned = zip(*(CLEANERS[one.cleans_by](one, signal, noise) for one in stack.priors), strict=True)
+    total = sum((w * f for w, f in zip(stack.weights, clean, strict=True)), torch.zeros_like(signal))
+    spread = sum(w * float((f - total).double().square().mean()) for w, f in zip(stack.weights, clean, strict=True))
+    expected = None
+    if None not in errors:
+        expected = max(sum(w * e for w, e in zip(stack.weights, errors, strict=True)) - spread, 1e-12)
+    return total, expected, {name: part for own in learned for name, part in own.items()}
+
+
 Cleaner = Callable[[Prior, Signal, Noise], Estimated]
 CLEANERS: dict[Cleaning, Cleaner] = {
     "plan": _by_plan,
     "patches": _by_patches,
     "windows": _by_windows,
     "network": _by_denoiser,
+    "sum": _by_sum,
 }

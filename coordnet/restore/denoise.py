@@ -142,7 +142,7 @@ def denoise(
         values = inpaint(values, ~lost, prior=Local(), dimensions=2, largest=largest, progress=progress).signal
     chosen, work, tried = settled(values, sigma, noise, asked, seed, tiles, progress=progress)
     report = DenoiseReport(
-        prior=chosen.name,
+        prior=chosen.words,
         sigma=work.level,
         sigma_given=work.given,
         expected_psnr=None,
@@ -212,7 +212,7 @@ def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple
 
     clean = tiles.restore(estimate, signal.device, progress=noise.progress)
     told = [error for error in errors if error is not None]
-    return clean, statistics.fmean(told) if told else None, used.pop() if len(used) == 1 else prior.name
+    return clean, statistics.fmean(told) if told else None, used.pop() if len(used) == 1 else prior.words
 
 
 class NoisePlan(Plan):

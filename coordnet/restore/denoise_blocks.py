@@ -125,7 +125,7 @@ def learn(
         errors += [] if error is None else [error]
     expected = expected_psnr(statistics.fmean(errors), torch.cat(clean), level) if errors else None
     report = DenoiseReport(
-        prior=chosen.prior.name,
+        prior=chosen.prior.words,
         sigma=level,
         sigma_given=chosen.noise.given,
         expected_psnr=expected,

@@ -6,6 +6,7 @@ import torch
 import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.linalg.borders import make_periodic, reflect
+from coordnet.restore.cleaners import Noise, cleaned
 from coordnet.restore.noise import noise_level
 from coordnet.restore.wiener import _local, side_by_side, window_root, window_shape
 from tests.helpers import synthetic_photograph
@@ -138,11 +139,32 @@ def test_the_middle_decides_the_prior():
     assert score > cn.psnr(adaptive.signal, truth, clip=False) + 0.3
     assert made.expected_psnr == pytest.approx(score, abs=2)  # the picture is small and smooth
     flat = noisy(torch.full((100, 100, 1), 0.5), 0.1, seed=1)
-    assert cn.denoise(flat, 0.1).report.prior == "adaptive"
+    scores = {p: cn.psnr(cn.denoise(flat, 0.1, prior=p).signal, 0 * flat + 0.5) for p in ("auto", cn.Local())}
+    assert scores["auto"] > scores[cn.Local()] + 3
     with pytest.raises(ValueError, match="`prior`"):
         cn.denoise(y, prior=cn.Smoothness())
     with pytest.raises(ValueError, match="`prior`: expected auto, or a prior such as"):
         cn.denoise(y, prior="local")
+
+
+def test_a_sum_of_priors_has_the_weighted_estimate_and_an_error_without_the_spread():
+    clean = synthetic_photograph(48, 40, 1)
+    y, noise = noisy(clean, 0.1), Noise(0.1, given=True, seed=0)
+    both = cn.Local(), cn.Adaptive()
+    (local, first, _, _), (adaptive, second, _, _) = (cleaned(prior, y, noise) for prior in both)
+    made, error, _, words = cleaned(cn.Stack(both, (0.25, 0.75)), y, noise)
+    assert torch.allclose(made, 0.25 * local + 0.75 * adaptive, atol=1e-6)
+    spread = 0.1875 * float((local - adaptive).square().mean())
+    assert error == pytest.approx(0.25 * first + 0.75 * second - spread, rel=1e-4)
+    truth = [float((f - clean).square().mean()) for f in (local, adaptive, made)]
+    assert truth[2] == pytest.approx(0.25 * truth[0] + 0.75 * truth[1] - spread, rel=1e-3)
+    assert words == "0.25 local + 0.75 adaptive"
+
+
+@pytest.mark.parametrize("prior", [cn.Stack((cn.Local(), cn.Adaptive())), cn.Stack((cn.Local(),), (1.0,))])
+def test_a_stack_is_weighed_for_noise_by_auto_alone(prior):
+    with pytest.raises(ValueError, match="`prior`: expected auto"):
+        cn.denoise(noisy(synthetic_photograph(24, 24), 0.1), 0.1, prior=prior)
 
 
 @pytest.mark.slow

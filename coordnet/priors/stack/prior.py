@@ -16,7 +16,7 @@ from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.posterior import Posterior
-from coordnet.priors.base import Learned, Prior
+from coordnet.priors.base import Cleaning, Learned, Prior
 from coordnet.priors.stack.hidden_errors import LEAST
 from coordnet.priors.stack.trial import Trial
 from coordnet.sampling.axes import Axis
@@ -53,6 +53,7 @@ class Stack(Prior):
 
     name: ClassVar[str] = "stack"
     learns: ClassVar[bool] = True
+    cleans_by: ClassVar[Cleaning] = "sum"
     priors: tuple[Prior, ...]
     weights: tuple[float, ...] = ()
     nugget: float = 0.0
@@ -60,6 +61,11 @@ class Stack(Prior):
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
         return StackPlan(encoding, geometry, self, **options)
+
+    @property
+    def words(self) -> str:
+        """The candidates with their weights."""
+        return " + ".join(f"{w:.2f} {prior.name}" for w, prior in zip(self.weights, self.priors, strict=True))
 
     @property
     def text(self) -> str:
