@@ -81,9 +81,9 @@ def denoise(
     prior : Prior or "auto"
         A prior that takes noise: ``Local``, ``Adaptive``, ``Denoiser``, or one of your own. With "auto", the first two
         are tried on the middle of a clip, a volume, or a picture that the local prior is expected to take less than a
-        minute for, and the better one is taken: mostly the local one. Other signals take the adaptive one, which is
-        faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior without a filter of
-        its own is fitted to all samples, with their noise.
+        minute for, and summed with weights that suit it: mostly the local one alone. Other signals take the adaptive
+        one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
+        without a filter of its own is fitted to all samples, with their noise.
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
         not given.
