@@ -45,7 +45,7 @@ class Made(NamedTuple):
 
     rows: Iterator[np.ndarray]
     shape: tuple[int, ...]
-    found: dict[str, Any]
+    settings: dict[str, Any]
     chosen: str
 
 
@@ -65,7 +65,7 @@ def in_rows(command: str, path: Path, make: Callable[[RowFile, Path], Made], com
         made = make(source, final)
         check_room("out", made.shape, source, staging)
         stored = _written(made.rows, made.shape, source, path, staging, common)
-        settings = {**made.found, "seconds": time.perf_counter() - start, "device": "cpu"}
+        settings = {**made.settings, "seconds": time.perf_counter() - start, "device": "cpu"}
         record = record_of(command, path.stem, made.shape, common, settings)
         if len(made.shape) == 3 and common.is_drawn:
             titles = (f"{path.stem}, its middle", f"{command}, its middle")

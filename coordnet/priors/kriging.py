@@ -155,8 +155,8 @@ def predicted(
     system[:n, :n] = covariance(smoothness, cdist(x, x) / scale) + np.diag((nugget + JITTER) / weights)
     system[n, n] = 0.0
     right = torch.cat([y.T, y.new_zeros(1, len(y))])
-    found = torch.linalg.solve(torch.from_numpy(system), right)
-    f = torch.from_numpy(covariance(smoothness, cdist(nodes, x) / scale)) @ found[:n] + found[n]
+    multipliers = torch.linalg.solve(torch.from_numpy(system), right)
+    f = torch.from_numpy(covariance(smoothness, cdist(nodes, x) / scale)) @ multipliers[:n] + multipliers[n]
     return f.T.reshape(-1, *geometry.grid)
 
 

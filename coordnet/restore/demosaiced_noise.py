@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.restore.noise_factors import Found
+from coordnet.restore.noise_factors import NoiseFactors
 from coordnet.restore.noise_windows import Windows, doubled
 from coordnet.sampling.noise_model import NoiseModel
 
@@ -23,7 +23,7 @@ LOUD = 0.03  # least standard deviation in the signal's units: textures of clean
 Demosaicing = Callable[[Tensor, Tensor], Tensor]  # a mosaic, and which colors of it are known
 
 
-def demosaiced_noise(windows: Windows, found: Found, method: Demosaicing) -> NoiseModel | None:
+def demosaiced_noise(windows: Windows, factors: NoiseFactors, method: Demosaicing) -> NoiseModel | None:
     """Return the noise that a method of demosaicing makes of white noise, None where another or too little was found.
 
     Colors have most of its power at low frequencies, where textures hide it from an estimate of the spectrum alone. The
@@ -34,13 +34,13 @@ def demosaiced_noise(windows: Windows, found: Found, method: Demosaicing) -> Noi
     model = NoiseModel(demosaiced_spectrum(method), floor=1.0)
     power = torch.einsum("ic,ijxy,jc->cxy", windows.rotation, model.on_grid(doubled(windows.shape)), windows.rotation)
     expected = power.flatten(1) @ windows.seen.mT
-    ratios = torch.stack([(found.spectra[:, part].mean(1) / expected[:, part].mean(1)) for part in windows.bands], 1)
+    ratios = torch.stack([(factors.spectra[:, part].mean(1) / expected[:, part].mean(1)) for part in windows.bands], 1)
     level = float(ratios[:-1, TELLING].log().mean().exp())
     ratios = ratios / level
     if float(ratios[:-1].max()) > MISMATCH or float(ratios.min()) < 1 / MISMATCH:
         return None
     scale = level / SHOWN_POWER
-    made = NoiseModel(model.spectrum, gain=scale * found.line.gain, floor=scale * found.line.floor)
+    made = NoiseModel(model.spectrum, gain=scale * factors.line.gain, floor=scale * factors.line.floor)
     return made if float(made.variance(windows.means).mean()) > LOUD**2 else None
 
 

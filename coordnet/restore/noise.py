@@ -198,10 +198,10 @@ class ClippedNoise:
         x = mean.double()
         left = (torch.searchsorted(seen, x.contiguous(), right=True) - 1).clamp(0, NODES - 2)
         share = (x.clamp(seen[0], seen[-1]) - seen[left]) / (seen[left + 1] - seen[left])
-        found = column[left] + share * (column[left + 1] - column[left])
+        entry = column[left] + share * (column[left + 1] - column[left])
         if beyond is not None:
-            found = torch.where((x < seen[0]) | (x > seen[-1]), beyond, found)
-        return found.to(mean)
+            entry = torch.where((x < seen[0]) | (x > seen[-1]), beyond, entry)
+        return entry.to(mean)
 
     @cached_property
     def table(self) -> np.ndarray:

@@ -75,8 +75,8 @@ def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:
     rows, columns = (f.flatten()[1:] for f in torch.meshgrid(*lines, indexing="ij"))
     direction = 2 * (rows * columns > 0).long() + (rows.abs() > columns.abs()).long()
     parts = [[band[direction[band] == k] for k in range(4)] for band in windows.bands[1:]]
-    found = [[energy[:, part].mean(1).quantile(FLATTEST) for part in each] for each in parts]
-    return torch.tensor(found).amin(1).clamp(min=1e-12)
+    powers = [[energy[:, part].mean(1).quantile(FLATTEST) for part in each] for each in parts]
+    return torch.tensor(powers).amin(1).clamp(min=1e-12)
 
 
 def _in_colors(picture: Float[Tensor, "height width channels"]) -> float:

@@ -15,7 +15,7 @@ from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise
-from coordnet.restore.noise_factors import FEWEST_WINDOWS, Found, deconvolved, found_in
+from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, deconvolved, factors_of
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
 from coordnet.restore.wiener import window_shape
@@ -93,10 +93,10 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     if steps is not None and (before := noise_before_jpeg(signal, steps)) is not None:
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
-    found = _found(signal / units, is_compressed=steps is not None)
-    if found is None:
+    model = _supported_by_windows(signal / units, is_compressed=steps is not None)
+    if model is None:
         return None
-    model = found.in_units(units)
+    model = model.in_units(units)
     level = math.sqrt(float(model.variance(signal).mean()))
     if signal.ndim != 3:
         return model
@@ -130,35 +130,35 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     if len(windows.modes) < 2 * FEWEST_WINDOWS or _is_clean(windows):
         expected = f"white: too little of the signal shows {kind} noise"
         raise _checks.wrong("noise", expected, kind)
-    found = found_in(windows)
-    found = found if kind == "camera" else replace(found, line=found.line.level)
-    model = colored_model(windows, found, is_compressed=steps is not None)
+    factors = factors_of(windows)
+    factors = factors if kind == "camera" else replace(factors, line=factors.line.level)
+    model = colored_model(windows, factors, is_compressed=steps is not None)
     if model is None:
         raise _checks.wrong("noise", f"white: the signal's texture hides {kind} noise", kind)
     return model.in_units(units)
 
 
-def _found(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
+def _supported_by_windows(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
     """Return the noise that the windows of a signal support, None for white noise."""
     windows = Windows.of(values)
     if len(windows.modes) < 2 * FEWEST_WINDOWS or _is_clean(windows):
         return None
-    found = found_in(windows)
-    found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)
-    made = _supported(windows, found, is_compressed=is_compressed)
+    factors = factors_of(windows)
+    factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
+    made = _supported(windows, factors, is_compressed=is_compressed)
     is_faint = made is None or float(made.variance(values).mean()) < FAINTEST**2
     return None if is_faint else made
 
 
-def _supported(windows: Windows, found: Found, *, is_compressed: bool) -> NoiseModel | None:
+def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model of what was found in windows if they support it, None for white noise."""
-    if _moves(windows, found.spectra[-1]):
+    if _moves(windows, factors.spectra[-1]):
         return None
-    bands = _bands(windows, found.spectra[: max(1, len(found.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
-    if float(bands.max() / bands.min()) < (FLAT if len(found.spectra) > 1 else PEAKED):
-        model = _white(found, float(bands[BANDS // 2 :].mean()))
+    bands = _bands(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
+    if float(bands.max() / bands.min()) < (FLAT if len(factors.spectra) > 1 else PEAKED):
+        model = _white(factors, float(bands[BANDS // 2 :].mean()))
         return model if model.gain > 0 else None
-    model = colored_model(windows, found, is_compressed=is_compressed)
+    model = colored_model(windows, factors, is_compressed=is_compressed)
     return None if model is None or (not is_compressed and _is_absent(windows, model)) else model
 
 
@@ -188,9 +188,9 @@ def _is_absent(windows: Windows, model: NoiseModel) -> bool:
     return False
 
 
-def _white(found: Found, level: float) -> NoiseModel:
+def _white(factors: NoiseFactors, level: float) -> NoiseModel:
     """Return noise with the power ``level`` at every frequency, and the variance against brightness that was found."""
-    return NoiseModel(gain=level * found.line.gain, floor=level * found.line.floor)
+    return NoiseModel(gain=level * factors.line.gain, floor=level * factors.line.floor)
 
 
 def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
@@ -206,36 +206,36 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
     windows = Windows.of(tiles.movedim(1, 2).flatten(2))
     if len(windows.modes) < 2 * FEWEST_WINDOWS:
         raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
-    found = found_in(windows)
-    found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)
-    least = float(_bands(windows, found.spectra[: max(1, len(found.spectra) - 1)])[:, 1:].min())
-    return _white(found, least).in_units(units)
+    factors = factors_of(windows)
+    factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
+    least = float(_bands(windows, factors.spectra[: max(1, len(factors.spectra) - 1)])[:, 1:].min())
+    return _white(factors, least).in_units(units)
 
 
-def colored_model(windows: Windows, found: Found, *, is_compressed: bool) -> NoiseModel | None:
+def colored_model(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model with the spectra that were found, None where the signal's textures may have made them.
 
     Noise after demosaicing is known by its spectrum, that of the bilinear method where others may be textures alone:
     errors of this method are like its noise, and would raise the level.
     """
-    if (demosaiced := demosaiced_noise(windows, found, malvar)) is not None:
+    if (demosaiced := demosaiced_noise(windows, factors, malvar)) is not None:
         return demosaiced
-    spectra = found.spectra
-    if len(spectra) > 1 and _may_share(windows, found):
+    spectra = factors.spectra
+    if len(spectra) > 1 and _may_share(windows, factors):
         spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
     else:
         middle = windows.radius.argsort()[len(windows.radius) // BANDS : len(windows.radius) // 2]
-        energy = windows.modes[:, -1, middle].abs().square().mean(1) / found.line(windows.means.mean(1))
+        energy = windows.modes[:, -1, middle].abs().square().mean(1) / factors.line(windows.means.mean(1))
         low, high = energy.quantile(torch.tensor(QUANTILES).to(energy)).tolist()
         if high > SPREAD[len(spectra) == 1] * low:
-            return demosaiced_noise(windows, found, bilinear)
+            return demosaiced_noise(windows, factors, bilinear)
         if len(spectra) > 1 and (last := _of_last(windows, spectra, is_compressed=is_compressed)) is None:
-            return demosaiced_noise(windows, found, bilinear)
+            return demosaiced_noise(windows, factors, bilinear)
         spectra = torch.cat([spectra[:-1], last]) if len(spectra) > 1 else spectra
     power = deconvolved(spectra, windows.seen)
     spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)
     spectrum = spectrum.reshape(*spectrum.shape[:2], *doubled(windows.shape))
-    return NoiseModel(spectrum, gain=found.line.gain, floor=found.line.floor)
+    return NoiseModel(spectrum, gain=factors.line.gain, floor=factors.line.floor)
 
 
 def _of_last(windows: Windows, spectra: Tensor, *, is_compressed: bool) -> Float[Tensor, "1 modes"] | None:
@@ -272,18 +272,18 @@ def _bands(windows: Windows, spectra: Float[Tensor, "c modes"]) -> Float[Tensor,
     return torch.stack([flat[:, band].mean(1) for band in windows.bands], 1)
 
 
-def _may_share(windows: Windows, found: Found) -> bool:
+def _may_share(windows: Windows, factors: NoiseFactors) -> bool:
     """Return whether the channel with most of the signal may have the spectrum that the others have in the mean.
 
     Its flattest windows then have hardly more energy than that at the higher frequencies, where signals have least, and
     the others have spectra alike among themselves.
     """
-    bands = _bands(windows, found.spectra[:-1])
+    bands = _bands(windows, factors.spectra[:-1])
     counted = bands.mean(0) > COUNTED * bands.mean(0).max()
     if float((bands.amax(0) / bands.amin(0))[counted].max()) > UNLIKE:
         return False
-    others = found.spectra[:-1].mean(0)
-    energy = windows.modes[:, -1].abs().square() / found.line(windows.means.mean(1)).unsqueeze(1)
+    others = factors.spectra[:-1].mean(0)
+    energy = windows.modes[:, -1].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
     for band in windows.bands[BANDS // 2 :]:
         least = float(energy[:, band].mean(1).quantile(QUANTILES[0]))
         if least > LIKE * float(others[band].mean()) + NEGLECTED * float(others.mean()):

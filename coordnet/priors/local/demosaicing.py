@@ -78,8 +78,8 @@ class LocalMosaicPlan(Plan):
         f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, variance, OWN_SHARE) - f)
         f = f if noise else signal.kept(f)
         method = "posterior means of patches, local prior, colors jointly, then groups of similar patches"
-        found: dict[str, Any] = {"classes": mixture.weights.numel(), "colors": factor if factor > 1 else None}
-        report = LocalReport(method=method, patch=list(self.shape), **found)
+        learned: dict[str, Any] = {"classes": mixture.weights.numel(), "colors": factor if factor > 1 else None}
+        report = LocalReport(method=method, patch=list(self.shape), **learned)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
         return Fitted(coefficients, report, estimate.mapped(signal.range))
 

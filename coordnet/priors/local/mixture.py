@@ -119,9 +119,9 @@ class Mixture:
         """Decompose all shapes for a matrix, of which the products with patches are known."""
         rows = matrix @ self.shapes
         stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
-        found = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
-        values = torch.cat([part.eigenvalues for part in found]).to(rows).clamp(min=0)
-        vectors = torch.cat([part.eigenvectors.mT for part in found]).mT.to(rows)  # column by column, as LAPACK does
+        parts = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
+        values = torch.cat([part.eigenvalues for part in parts]).to(rows).clamp(min=0)
+        vectors = torch.cat([part.eigenvectors.mT for part in parts]).mT.to(rows)  # column by column, as LAPACK does
         cross, e = rows.mT @ vectors, self.energies[:, None]
         gains = e / (e * values.unsqueeze(1) + self.noise)
         own = self.shapes.diagonal(dim1=1, dim2=2).unsqueeze(1)

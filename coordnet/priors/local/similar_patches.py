@@ -53,7 +53,7 @@ def similar(
     moves = torch.arange(-right, right + 1, device=device)
     offsets = list(itertools.product(*(range(-r, r + 1) for r in outer)))
     moved = pad(guide, (right, right), value=torch.inf).unfold(-1, lattice[-1], 1).movedim(-2, 1)
-    found = guide.new_empty(len(offsets), len(moves), *map(len, starts))
+    distances = guide.new_empty(len(offsets), len(moves), *map(len, starts))
     count = at_once(guide.numel() * guide.element_size(), device, cached=0)  # one after another on a CPU
     *before, columns = (at.reshape(-1, *(1,) * k) for k, at in zip(range(len(starts))[::-1], starts, strict=True))
     order = torch.arange(count, device=device).reshape(-1, *(1,) * len(lattice))
@@ -61,11 +61,11 @@ def similar(
         ahead, behind = ([at + max(s * o, 0) for at, o in zip(before, offsets[k], strict=True)] for s in (1, -1))
         for x in range(right if k == len(offsets) // 2 else 0, len(moves), count):
             distance = _distances(guide, moved[:, x : x + count], offsets[k], patch, right)
-            found[k, x : x + count] = distance[(slice(None), *ahead, columns + right)]
+            distances[k, x : x + count] = distance[(slice(None), *ahead, columns + right)]
             some, first = order[: len(distance)], len(moves) - x - len(distance)
             mirrored = distance[(some.flip(0), *behind, columns + (first + some))]
-            found[len(offsets) - 1 - k, first : first + len(distance)] = mirrored
-    nearest = found.flatten(2).flatten(0, 1).T.topk(min(GROUP, len(offsets) * len(moves)), 1, largest=False)
+            distances[len(offsets) - 1 - k, first : first + len(distance)] = mirrored
+    nearest = distances.flatten(2).flatten(0, 1).T.topk(min(GROUP, len(offsets) * len(moves)), 1, largest=False)
     steps = flat_indices([torch.arange(-r, r + 1, device=device) for r in (*outer, right)], lattice)
     corners = flat_indices(starts, lattice).unsqueeze(1)
     return torch.where(nearest.values.isinf(), corners, corners + steps[nearest.indices])
@@ -134,8 +134,8 @@ def fill_from_similar(
     each = displacements * math.prod(map(len, (*starts[:-2], starts[-1]))) * pilot.element_size()
     bands = starts[-2].split(at_once(each, pilot.device, FILL_BAND[axes]))
     overlap = Overlap(pilot)
-    for found in in_threads(filling.band, bands, pilot.device):
-        for part in found:
+    for filled in in_threads(filling.band, bands, pilot.device):
+        for part in filled:
             overlap.add(*part)
     return overlap.mean(pilot)
 

@@ -203,7 +203,7 @@ class ThinPlatePlan(Plan):
         solved = [
             solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields
         ]
-        drifts = [field.drift_coefficients(f, found.left) for field, (f, _, found) in zip(fields, solved, strict=True)]
+        drifts = [field.drift_coefficients(f, part.left) for field, (f, _, part) in zip(fields, solved, strict=True)]
         lattices = [
             self._followed(part, field, field.without_drift(f, drift), replace(chosen, order=order), channel)
             for channel, (part, field, drift, (f, order, _)) in enumerate(

@@ -111,11 +111,11 @@ class HiddenErrors:
     @property
     def _distinct(self) -> list[int]:
         """The candidates that were compared, the first of those whose errors are the same."""
-        found: list[int] = []
+        distinct: list[int] = []
         for k, e in self.errors.items():
-            if not any(np.array_equal(self.errors[j], e) for j in found):
-                found.append(k)
-        return found
+            if not any(np.array_equal(self.errors[j], e) for j in distinct):
+                distinct.append(k)
+        return distinct
 
     @property
     def holders(self) -> list[int]:

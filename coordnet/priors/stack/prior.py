@@ -85,7 +85,7 @@ class Stack(Prior):
         weights, taught = [], []
         for prior in self.priors:
             text = prior.text
-            own = [(part, found) for report, found in fits for part in report.fits if part.prior == text]  # type: ignore[attr-defined]
+            own = [(part, learned) for report, learned in fits for part in report.fits if part.prior == text]  # type: ignore[attr-defined]
             weights.append(sum(_weights(report).get(text, 0.0) for report, _ in fits) / len(fits))
             taught.append(prior.taught(own) if own else prior)
         kept = [k for k, weight in enumerate(weights) if weight >= LEAST]
@@ -94,8 +94,8 @@ class Stack(Prior):
 
     def weighed_as(self, report: FitReport) -> "Stack":
         """Return the candidates that have a weight in a fit, with these weights."""
-        found = _weights(report)
-        weights = [found.get(prior.text, 0.0) for prior in self.priors]
+        by_text = _weights(report)
+        weights = [by_text.get(prior.text, 0.0) for prior in self.priors]
         kept = [k for k, weight in enumerate(weights) if weight >= LEAST]
         return replace(self, priors=tuple(self.priors[k] for k in kept), weights=tuple(weights[k] for k in kept))
 
@@ -143,7 +143,7 @@ class StackPlan(Plan):
         coefficients = torch.stack([float(weights[k]) * fits[k].coefficients for k in used]).sum(0)
         learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
         reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
-        tried, total = ({k: 0.0 for k in used}, 0.0) if trial is None else (trial.tried, trial.found.error(weights))
+        tried, total = ({k: 0.0 for k in used}, 0.0) if trial is None else (trial.tried, trial.hidden.error(weights))
         report = _report(tried, total, self.prior.priors, weights, reports)
         return Fitted(coefficients, report, learned)
 
@@ -159,15 +159,15 @@ class StackPlan(Plan):
         nodes, own = self.plans[0].geometry, self.geometry
         if nodes.shape == own.shape:
             return values
-        found = values.new_zeros(*values.shape[:2], *nodes.shape)
-        found[(..., *own.slices)] = values  # type: ignore[attr-defined]
-        return found
+        on_nodes = values.new_zeros(*values.shape[:2], *nodes.shape)
+        on_nodes[(..., *own.slices)] = values  # type: ignore[attr-defined]
+        return on_nodes
 
 
 def _weights(report: Any) -> dict[str, float]:
     """Return the weights that a report has by the texts of priors; where nothing was hidden, the first has it all."""
-    found = {candidate.prior: candidate.weight for candidate in report.candidates}
-    return found or {str(report.fits[0].prior): 1.0}
+    weights = {candidate.prior: candidate.weight for candidate in report.candidates}
+    return weights or {str(report.fits[0].prior): 1.0}
 
 
 def _report(

@@ -39,7 +39,7 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int | float) -> Float
     def objective(w: Float[np.ndarray, " n"]) -> float:
         return float(w @ matrix @ w - 2 * right @ w)
 
-    found, least = target, objective(target)
+    result, least = target, objective(target)
     near = np.flatnonzero(gram.diagonal() <= HOPELESS * scale)
     for size in range(1, len(near) + 1):
         for some in map(list, itertools.combinations(near, size)):
@@ -47,8 +47,8 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int | float) -> Float
             w = np.zeros(n)
             w[some] = free + (1 - free.sum()) / ones.sum() * ones
             if (w >= 0).all() and objective(w) < least:
-                found, least = w, objective(w)
-    return found
+                result, least = w, objective(w)
+    return result
 
 
 def at_all_nodes(errors: Mapping[int, Errors], keeps: Mapping[int, bool], variance: float, density: float) -> dict:
@@ -58,11 +58,11 @@ def at_all_nodes(errors: Mapping[int, Errors], keeps: Mapping[int, bool], varian
     samples is H = e² + s². One that ``keeps`` samples has the noise n at known nodes. Others are taken to weigh a
     sample by κ = e²/H against what its neighbors say, as is best: their error is κ n + (1 - κ) e, whose square is κ s².
     """
-    found = {}
+    result = {}
     for k, e in errors.items():
         energy = float(np.square(e).mean())
         kept = 1.0 if keeps[k] else max(energy - variance, 0.0) / energy
         noise = math.sqrt(variance) * np.resize([1.0, -1.0], len(e))
         known = kept * noise + math.sqrt(kept * (1 - kept) * variance / energy) * e
-        found[k] = np.concatenate([math.sqrt(2 * (1 - density)) * e, math.sqrt(2 * density) * known])
-    return found
+        result[k] = np.concatenate([math.sqrt(2 * (1 - density)) * e, math.sqrt(2 * density) * known])
+    return result

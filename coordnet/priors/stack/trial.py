@@ -98,7 +98,7 @@ class Trial:
         return {k: self._judged[prior][0] for k, prior in enumerate(self.candidates) if prior in self._judged}
 
     @property
-    def found(self) -> HiddenErrors:
+    def hidden(self) -> HiddenErrors:
         """The errors of the last comparison, from which the weights follow."""
         traits = [
             Traits(
@@ -121,7 +121,7 @@ class Trial:
         """
         if not self.errors or self._exact:
             return np.eye(len(self.candidates))[self._exact[-1] if self._exact else self._remaining]
-        return self.found.weights()
+        return self.hidden.weights()
 
     def _meeting(self, least: float) -> list[int]:
         """Return the candidates with a mean squared error of at most ``least`` that search for no numbers.
@@ -147,9 +147,9 @@ class Trial:
         for windows in rounds:
             later = [k for k in alive if self.candidates[k].searches and windows is not rounds[-1]]
             self._compare([k for k in alive if k not in later], windows)
-            rivals = self.found.rivals() if self.found.is_hopeful or not self.found.holders else []
-            alive = [k for k in self.errors if k in rivals or k in self.found.holders]
-            if alive == self.found.holders or len(alive) == 1:
+            rivals = self.hidden.rivals() if self.hidden.is_hopeful or not self.hidden.holders else []
+            alive = [k for k in self.errors if k in rivals or k in self.hidden.holders]
+            if alive == self.hidden.holders or len(alive) == 1:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
             alive += filter(self._is_promising, later)
@@ -157,13 +157,13 @@ class Trial:
     def _refine(self, held: Hidden, samples: Samples) -> None:
         """Compare rivals on a lattice of few nodes at more sets of hidden samples, while these may change weights."""
         folds = [held]
-        while self._is_small and self.found.is_open and len(folds) < MOST_FOLDS:
+        while self._is_small and self.hidden.is_open and len(folds) < MOST_FOLDS:
             if held.is_exhausted or (other := _draw(samples, folds)) is None:
                 break
             folds.append(other)
             begun: dict[Prior, Judged] = {}
-            found = {k: self._refit(k, [other], begun) for k in sorted({*self.found.rivals(), self.found.reference})}
-            self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
+            more = {k: self._refit(k, [other], begun) for k in sorted({*self.hidden.rivals(), self.hidden.reference})}
+            self.errors = {k: np.append(self.errors[k], e) for k, e in more.items() if e is not None}
             self._clusters = _joined([self._clusters, other.clusters])
             self.tried |= {k: mean_square(e) for k, e in self.errors.items()}
 
@@ -177,7 +177,7 @@ class Trial:
         self._clusters = _joined([window.clusters for window in windows])
         order = {k: 0.0 if self.plans[k].holds_out else before.get(k, math.inf) for k in some}
         for k in sorted(order, key=order.__getitem__) if before else order:
-            beaten = (self.errors.keys() & before.keys()) - {*self.found.holders, *self.found.rivals()}
+            beaten = (self.errors.keys() & before.keys()) - {*self.hidden.holders, *self.hidden.rivals()}
             if beaten and k in before and not self.plans[k].holds_out:
                 continue
             if self._is_promising(k):
@@ -222,7 +222,7 @@ class Trial:
         all samples: its search takes about as long, and is needed anyway if the candidate has a weight. Fits that hide
         samples themselves are added to ``begun``, from which others start.
         """
-        found = []
+        errors = []
         with warnings.catch_warnings():
             # Plates that the samples do not determine warn, and are none; those that search take a lower order then.
             warnings.simplefilter("ignore" if self.candidates[k].searches else "error", _checks.CoordnetWarning)
@@ -238,13 +238,13 @@ class Trial:
                         centered = plan.centered(shown.values)
                         begun[prior] = plan.solve_and_hold_out(centered.subtracted(), begun)
                         fit = plan.reconstruction(begun[prior][0], centered)
-                    found.append(window.errors_of(fit).cpu().numpy())
+                    errors.append(window.errors_of(fit).cpu().numpy())
                     prior = prior.settled(fit.report)
             except (ValueError, _checks.CoordnetWarning):
                 return None
         if len(windows) == 1:
             self._settled[k] = prior
-        return np.concatenate(found)
+        return np.concatenate(errors)
 
     def _searched(self, k: int, windows: Sequence[Hidden]) -> Prior:
         """Return a candidate with the numbers that it found before, or that its fit to all samples finds.
