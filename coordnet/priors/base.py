@@ -159,7 +159,7 @@ class Prior(ABC):
 
     @property
     def words(self) -> str:
-        """What reports of noise that was removed call it: by default its name."""
+        """The text for it in reports of noise that was removed: by default its name."""
         return self.name
 
     @property

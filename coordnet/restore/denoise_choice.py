@@ -34,8 +34,8 @@ UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inve
 KINDS = ("auto", "white", "colored", "camera", "rician")
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
-# Weight below which the local or the adaptive prior gets none: a second one takes 0.3 to 3.5 times as long, and a tenth
-# of it brought 0.02 dB on thirty pictures.
+# Weight below which the local or the adaptive prior gets none: another takes 0.3 to 3.5 times as long, and brought
+# 0.02 dB on thirty pictures with a weight of a tenth.
 LEAST_SHARE = 0.15
 LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from coordnet.plans.hold_out import middle
 from coordnet.sampling.noise_model import NoiseModel
 
-COMPARED = 2**16  # pixels of the picture's middle that are looked at
+LOOKED_AT_PIXELS = 2**16  # pixels of the picture's middle that are looked at
 SHIFTS = ((0, 0), (0, 1), (1, 0))  # the values themselves, and their differences from those beside and below
 BLOCK = 16  # side in pixels of blocks that count as independent
 ERRORS = 3.0  # standard errors of the mean over blocks by which a characteristic function may be too large
@@ -24,7 +24,9 @@ WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a f
 LOWEST, GROWTH, FREQUENCIES = 0.5, 1.25, 36
 HIGHEST = 2.0  # radians per step to which values were rounded; above it such lines are higher than their formula says
 DARKEST = 1e-3  # least variance at a pixel relative to the mean, as of a ``Line``
-CLOSE = 0.1  # share of the values whose distance to the next level may be less than the step to which most were rounded
+OFF_LEVELS = (
+    0.1  # share of the values whose distance to the next level may be less than the step to which most were rounded
+)
 NEAR = 5  # side in pixels of the surroundings in which no value is at an end of the range, where it may be clipped
 AT_END = 1e-3  # share of the values that shows clipping at an end
 FEWEST, FEWEST_BLOCKS = 0.05, 8  # least share of pixels that are not near the ends, and number of blocks with some
@@ -40,7 +42,7 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
     noise than a step to which it was rounded.
     """
     # A GPU would wait for each of many numbers.
-    values = picture[middle(tuple(picture.shape[:2]), COMPARED)].cpu().double().movedim(-1, 0)
+    values = picture[middle(tuple(picture.shape[:2]), LOOKED_AT_PIXELS)].cpu().double().movedim(-1, 0)
     near = _near_ends(values)
     if _equal(values, near.all(0)) > MOST_CLIPPED:
         return 0.0
@@ -73,7 +75,7 @@ def _step(values: Tensor) -> float:
         return math.inf
     gaps, order = levels.diff().sort()
     held = counts[1:][order].cumsum(0)
-    return float(gaps[held > CLOSE * held[-1]][0])
+    return float(gaps[held > OFF_LEVELS * held[-1]][0])
 
 
 def _variance(model: NoiseModel, channel: int, rows: int, columns: int) -> float:

@@ -40,7 +40,7 @@ class DenoisedAreaPlan(RefinedPlan):
     would remove, so that errors at the half then lower its weight.
     """
 
-    halved: Float[Tensor, "1 channels *cells"] | None = None  # what the pilot made of the whole picture's half
+    halved: Float[Tensor, "1 channels *cells"] | None = None  # the pilot's result for the whole picture's half
     rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
 
     def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
