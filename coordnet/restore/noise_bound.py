@@ -24,9 +24,7 @@ WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a f
 LOWEST, GROWTH, FREQUENCIES = 0.5, 1.25, 36
 HIGHEST = 2.0  # radians per step to which values were rounded; above it such lines are higher than their formula says
 DARKEST = 1e-3  # least variance at a pixel relative to the mean, as of a ``Line``
-OFF_LEVELS = (
-    0.1  # share of the values whose distance to the next level may be less than the step to which most were rounded
-)
+OFF_LEVELS = 0.1  # share of the values that may be nearer to the next level than the step to which most were rounded
 NEAR = 5  # side in pixels of the surroundings in which no value is at an end of the range, where it may be clipped
 AT_END = 1e-3  # share of the values that shows clipping at an end
 FEWEST, FEWEST_BLOCKS = 0.05, 8  # least share of pixels that are not near the ends, and number of blocks with some
