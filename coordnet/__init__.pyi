@@ -26,6 +26,7 @@ from .media import load as load
 from .metrics import psnr as psnr
 from .networks import attention as attention
 from .networks import heads as heads
+from .networks.fit_reports import DenoiseReport as DenoiseReport
 from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
@@ -47,6 +48,9 @@ from .restore.fill import fill as fill
 from .restore.inpaint import inpaint as inpaint
 from .restore.noise_estimate import estimate_noise as estimate_noise
 from .restore.regrid import regrid as regrid
+from .restore.reports import InpaintReport as InpaintReport
+from .restore.reports import RestoredReport as RestoredReport
+from .restore.reports import UpscaleReport as UpscaleReport
 from .restore.restored import Restored as Restored
 from .restore.smooth import smooth as smooth
 from .restore.upscale import upscale as upscale

@@ -81,7 +81,7 @@ def denoise(
     prior : Prior or "auto"
         A prior that takes noise: ``Local``, ``Adaptive``, ``Denoiser``, or one of your own. With "auto", the first two
         are tried on the middle of a clip, a volume, or a picture that the local prior is expected to take less than a
-        minute for, and summed with weights that suit it: mostly the local one alone. Other signals take the adaptive
+        minute for, and summed with the weights found there: mostly the local one alone. Other signals take the adaptive
         one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
         without a filter of its own is fitted to all samples, with their noise.
     alpha : bool, optional

@@ -23,6 +23,7 @@ ALONE = 0.02
 # Largest number of levels of a dither, what they may differ from multiples of a step, and the noise of rounding to them
 # in steps: error diffusion to 4, 6 and 16 levels has 0.4 to 0.7, where its high frequencies are stronger than others.
 LEVELS, UNEQUAL, DITHERED = 64, 0.1, 0.75
+OFF_LEVELS = 0.1  # share of the values that may be nearer to the next level than the step to which most were rounded
 ROUNDED = 0.5  # the noise of rounding in steps, 0.29, and as much again that it hides
 HASH_FACTORS = (6364136223846793005, 1442695040888963407, 2862933555777941757)  # odd, for hashes modulo 2**64
 
@@ -55,7 +56,24 @@ def rounding_error(picture: Picture) -> float:
         for own, step in zip(levels, steps, strict=True)
     ):
         return DITHERED * max(steps)
-    return ROUNDED * min(steps, default=0.0)
+    return ROUNDED * rounding_step(part) if levels else 0.0
+
+
+def rounding_step(values: Tensor) -> float:
+    """Return the distance of the levels to which values were rounded; infinity where all are equal.
+
+    Values between the levels, as of pixels that were filled, are rarely met twice. The level of most values, such as a
+    background's, does not tell.
+    """
+    levels, counts = torch.unique(values, return_counts=True)
+    background = int(counts.max())
+    if 2 * (int(counts[counts > 1].sum()) - background) > values.numel() - background:
+        levels, counts = levels[counts > 1], counts[counts > 1]
+    if len(levels) < 2:
+        return math.inf
+    gaps, order = levels.diff().sort()
+    held = counts[1:][order].cumsum(0)
+    return float(gaps[held > OFF_LEVELS * held[-1]][0])
 
 
 def _has_few_colors(picture: Picture) -> bool:

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.plans.hold_out import middle
+from coordnet.restore.drawn import rounding_step
 from coordnet.sampling.noise_model import NoiseModel
 
 LOOKED_AT_PIXELS = 2**16  # pixels of the picture's middle that are looked at
@@ -24,7 +25,6 @@ WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a f
 LOWEST, GROWTH, FREQUENCIES = 0.5, 1.25, 36
 HIGHEST = 2.0  # radians per step to which values were rounded; above it such lines are higher than their formula says
 DARKEST = 1e-3  # least variance at a pixel relative to the mean, as of a ``Line``
-OFF_LEVELS = 0.1  # share of the values that may be nearer to the next level than the step to which most were rounded
 NEAR = 5  # side in pixels of the surroundings in which no value is at an end of the range, where it may be clipped
 AT_END = 1e-3  # share of the values that shows clipping at an end
 FEWEST, FEWEST_BLOCKS = 0.05, 8  # least share of pixels that are not near the ends, and number of blocks with some
@@ -46,7 +46,7 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
         return 0.0
     deviation = torch.nn.functional.avg_pool2d(model.variance(values), NEAR, 1, NEAR // 2, count_include_pad=False)
     deviation = deviation.clamp(min=DARKEST * float(deviation.mean())).sqrt()
-    step, most, inside = _step(values), math.inf, ~near.any(0)
+    step, most, inside = rounding_step(values), math.inf, ~near.any(0)
     for shift in SHIFTS:
         first, second = (_moved(values, *shift, end) for end in (0, 1))
         seen = _moved(inside, *shift, 0) & _moved(inside, *shift, 1)
@@ -59,21 +59,6 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
                 widest = _widest(difference / scale, seen[c], rounding, 1 + any(shift))
                 most = min(most, widest if widest > rounding else 0.0)
     return most
-
-
-def _step(values: Tensor) -> float:
-    """Return the distance of the levels to which values were rounded; infinity where all are equal.
-
-    Values between the levels, as of pixels that were filled, are rarely met twice.
-    """
-    levels, counts = torch.unique(values, return_counts=True)
-    if 2 * int(counts[counts > 1].sum()) > values.numel():
-        levels, counts = levels[counts > 1], counts[counts > 1]
-    if len(levels) < 2:
-        return math.inf
-    gaps, order = levels.diff().sort()
-    held = counts[1:][order].cumsum(0)
-    return float(gaps[held > OFF_LEVELS * held[-1]][0])
 
 
 def _variance(model: NoiseModel, channel: int, rows: int, columns: int) -> float:

@@ -1,10 +1,12 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
 import coordnet as cn
-from coordnet.restore.drawn import is_drawn, rounding_error
+from coordnet.restore.drawn import is_drawn, rounding_error, rounding_step
 from coordnet.restore.impulses import lost_pixels
 from tests.helpers import synthetic_photograph
 
@@ -94,3 +96,15 @@ def test_the_noise_of_a_dither_is_left_alone(channels, levels):
     assert cn.estimate_noise(picture).kind == "none"
     noisy = (picture + 0.02 * torch.randn(picture.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
     assert rounding_error(noisy) < 1e-3
+
+
+def test_the_step_of_rounding_is_that_of_most_values(generator):
+    values = torch.rand(64, 64, 1, generator=generator)
+    rounded = (255 * values).round() / 255
+    assert rounding_step(rounded) == pytest.approx(1 / 255, rel=1e-4)
+    filled = torch.rand(64, 64, 1, generator=generator) < 0.1
+    assert rounding_step(torch.where(filled, values, rounded)) == pytest.approx(1 / 255, rel=1e-4)
+    assert (
+        rounding_step(torch.where(values < 0.7, 0.0, values)) < 1e-3
+    )  # a background, and floats
+    assert rounding_step(torch.ones(4, 4, 1)) == math.inf
