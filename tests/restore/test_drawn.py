@@ -104,7 +104,5 @@ def test_the_step_of_rounding_is_that_of_most_values(generator):
     assert rounding_step(rounded) == pytest.approx(1 / 255, rel=1e-4)
     filled = torch.rand(64, 64, 1, generator=generator) < 0.1
     assert rounding_step(torch.where(filled, values, rounded)) == pytest.approx(1 / 255, rel=1e-4)
-    assert (
-        rounding_step(torch.where(values < 0.7, 0.0, values)) < 1e-3
-    )  # a background, and floats
+    assert rounding_step(torch.where(values < 0.7, 0.0, values)) < 1e-3  # a background, and floats
     assert rounding_step(torch.ones(4, 4, 1)) == math.inf
