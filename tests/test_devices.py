@@ -7,7 +7,6 @@ import sys
 import time
 import warnings
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
 from unittest import mock
 
 import numpy as np
@@ -18,7 +17,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 import coordnet as cn
 from coordnet.bench import attention_study, classification, series
 from coordnet.bench.records import Options
-from coordnet.cli import report
 from coordnet.cli.specs import choose_device
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
@@ -477,14 +475,6 @@ def test_a_gpu_of_an_absent_number_is_refused(pretended):
     for name in ("cuda:1", "cuda:x", "cuda:"):
         with pytest.raises(ValueError, match="expected a device that is present, received .*CUDA devices 0 to 0"):
             choose_device(name)
-
-
-def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
-    def absent(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(report, "version", absent)
-    assert list(report.versions.__wrapped__()) == ["python"]
 
 
 def test_a_named_gpu_is_kept(device):

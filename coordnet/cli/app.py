@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +45,10 @@ def command(declared: Callable[..., None]) -> Callable[..., None]:
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        print(f"coordnet {version('coordnet')}")
+        try:
+            print(f"coordnet {version('coordnet')}")
+        except PackageNotFoundError:
+            print("coordnet, a checkout that is not installed")
         raise typer.Exit
     return False
 

@@ -8,6 +8,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Compared, Sampling
 from coordnet.cli.folders import results
 from coordnet.comparison.attempts import Attempt
+from coordnet.comparison.stopwatch import versions
 from coordnet.comparison.table import compare
 
 
@@ -44,7 +45,7 @@ def run(sampling: Sampling, compared: Compared, common: Common) -> None:
             "epochs": table.epochs,
             "device": str(device),
             "seed": table.seed,
-            "versions": report.versions(),
+            "versions": versions(),
         }
         with common.stage("drawing"):
             table.figure().savefig(staging / "figure.png", dpi=110)

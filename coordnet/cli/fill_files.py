@@ -16,7 +16,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Many, Output
 from coordnet.cli.declaring import parse_bytes
 from coordnet.cli.large import budget, write_blocks
-from coordnet.comparison.stopwatch import once
+from coordnet.comparison.stopwatch import once, versions
 from coordnet.media.files import mismatch
 from coordnet.plans.hold_out import middle
 from coordnet.plots.restoring import filled_figure
@@ -58,7 +58,7 @@ def run(cube: Path, out: Path, names: list[str], options: dict[str, Any], many: 
         drawn = _figure(dataset, made, chosen[0], dims)
     drawn.savefig(figure, dpi=110)
     said = report.origin("fill", output)
-    said |= {"variables": variables, "out": str(out), "seed": output.seed, "versions": report.versions()}
+    said |= {"variables": variables, "out": str(out), "seed": output.seed, "versions": versions()}
     record.write_text(json.dumps(said, indent=2, ensure_ascii=False, default=str) + "\n")
     lines = [f"{name}: {_words(part)}" for name, part in variables.items()]
     beside = ", ".join(path.name for path in (*apart, figure))
@@ -130,7 +130,7 @@ def _write_blocks(made: xarray.Dataset, out: Path, cube: Path, many: Many, outpu
     A ``ValueError`` is raised if a block fails; those that are done are kept.
     """
     chunks = {str(name): variable.chunks for name, variable in made.variables.items() if variable.chunks}
-    told = {"chunks": chunks, "seed": output.seed, "versions": report.versions()}
+    told = {"chunks": chunks, "seed": output.seed, "versions": versions()}
     store = BlockStore(out, made, report.origin("fill", output) | told)
     write_blocks(store, str(cube), "filled", many, output)
     store.finish()

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Gridding
 from coordnet.cli.folders import results
 from coordnet.cli.point_tables import Stations, read_drift, read_stations
-from coordnet.comparison.stopwatch import once
+from coordnet.comparison.stopwatch import once, versions
 from coordnet.fitting.fit import choose
 from coordnet.fitting.methods import Method
 from coordnet.media import write_table
@@ -64,7 +63,7 @@ def from_table(path: Path, asked: Gridding, common: Common) -> None:
             "score": score,
             "seconds": {"fit": fitting, "score": validating, "render": evaluating},
             "report": fit.report.as_dict(),
-            "versions": report.versions(),
+            "versions": versions(),
         }
         with common.stage("writing"):
             _write(staging, made, read, record, common)
@@ -148,7 +147,8 @@ def _rms(values: np.ndarray) -> float | None:
 
 def _write(folder: Path, made: StationGrid, read: Stations, record: report.Record, common: Common) -> None:
     variables = _variables(made, read)
-    source = f"coordnet {version('coordnet')}, {record['prior']}, from {record['points']} points"
+    made_by = f"coordnet {record['versions'].get('coordnet', 'that is not installed')}"
+    source = f"{made_by}, {record['prior']}, from {record['points']} points"
     attributes = {"title": record["signal"], "source": source}
     options: Any = {"units": read.units, "axis_names": read.standard_names, "attributes": attributes}
     alone = common.file and (common.file.suffix.lower() or ".csv")

@@ -19,6 +19,7 @@ from coordnet.cli.common import Batch, Common, Many, Output
 from coordnet.cli.folders import results
 from coordnet.cli.report import Outcome
 from coordnet.cli.restore import RESTORED, heading, record_of
+from coordnet.comparison.stopwatch import versions
 from coordnet.media import MediaError
 from coordnet.media.array_files import MEMBER_SUFFIXES, split_member
 from coordnet.media.files import available_memory
@@ -187,7 +188,7 @@ def computed(fit: Fit, source: RowFile, place: Path, common: Batch) -> tuple[Res
         made = fit(signal, common.memory_bytes, source.alpha)
     axes = [f"axis_{j}" for j in range(made.signal.ndim)]
     dataset = xarray.Dataset({RESTORED: (axes, made.signal)})
-    told = {"report": made.report.as_dict(), "seed": common.seed, "versions": report.versions()}
+    told = {"report": made.report.as_dict(), "seed": common.seed, "versions": versions()}
     store = BlockStore(place.absolute().parent / f"{source.path.stem}.zarr", dataset, report.origin("", common) | told)
     many = Many() if common.is_one_of_many else common
     write_blocks(store, str(source.path), "restored", many, common)

@@ -15,7 +15,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Batch, Common, Fitting, Sampling, Tuning
 from coordnet.cli.folders import results
 from coordnet.cli.many import each
-from coordnet.comparison.stopwatch import once
+from coordnet.comparison.stopwatch import once, versions
 from coordnet.fitting.by_channel import check_channels
 from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
@@ -134,7 +134,7 @@ def _reconstruct(
             "left_out": _left_out(slow),
             "seconds": made.seconds,
             "report": made.fit_report.as_dict(),
-            "versions": report.versions(),
+            "versions": versions(),
         }
         figure = None
         if common.is_drawn:

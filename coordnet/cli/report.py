@@ -1,13 +1,9 @@
 """Records of results, with their origin; the files that hold results, and the words for numbers on the screen."""
 
-import contextlib
-import functools
 import json
 import os
-import platform
 import sys
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,16 +79,6 @@ def _assumed(prior: Prior | None, fit: Reconstruction | None) -> str:
     """Return the text of a prior, or after the fit of what was used."""
     text = "none" if prior is None else prior.text
     return text if fit is None else fit.report.used(prior.start.text if prior else text)
-
-
-@functools.cache  # to read them from the packages' metadata takes longer than to restore a small picture
-def versions() -> dict[str, str]:
-    """The versions of the packages that a result depends on."""
-    present = {"python": platform.python_version()}
-    for name in ("coordnet", "torch", "numpy", "scipy"):
-        with contextlib.suppress(PackageNotFoundError):  # a checkout may not be installed
-            present[name] = version(name)
-    return present
 
 
 def uncertainty(fit: Reconstruction, span: float, scoring: Scoring | None = None) -> tuple[Tensor, Record]:

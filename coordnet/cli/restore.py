@@ -15,7 +15,7 @@ from coordnet.cli.common import Batch, Common, Inpainting, is_folder
 from coordnet.cli.folders import results
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
-from coordnet.comparison.stopwatch import once
+from coordnet.comparison.stopwatch import once, versions
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.signal import from_depth
 from coordnet.media.tags import Tags
@@ -216,7 +216,7 @@ def _refuse_nodata(signal: str, media: Media, command: str) -> None:
 def record_of(command: str, name: str, shape: tuple[int, ...], common: Common, found: report.Record) -> report.Record:
     """Return the record of a restored signal of this name and shape."""
     said = {"signal": name, **report.origin(command, common), "shape": list(shape)}
-    return {**said, **found, "versions": report.versions()}
+    return {**said, **found, "versions": versions()}
 
 
 def heading(record: report.Record) -> str:

@@ -1,5 +1,6 @@
 """A call's seconds, synchronized with the GPU, its peak memory, its warnings or its failure; and the machine."""
 
+import functools
 import platform
 import re
 import statistics
@@ -135,19 +136,25 @@ def with_peak(work: Callable[[], T], device: str) -> tuple[T, float | None]:
     return result, 1024 * (peak_gib() - before)
 
 
+@functools.cache  # to read them from the packages' metadata takes longer than to restore a small picture
+def versions(*others: str) -> dict[str, str]:
+    """The versions of Python and of the packages that a result depends on, but for those that are not installed."""
+    present = {"python": platform.python_version()}
+    for name in ("coordnet", "torch", "numpy", "scipy", *others):
+        with suppress(PackageNotFoundError):  # a checkout may not be installed
+            present[name] = version(name)
+    return present
+
+
 def machine(device: torch.device) -> dict[str, Any]:
     """Describe the machine for a record of timings: device, GPU, processor, threads and versions."""
-    cpuinfo, versions = Path("/proc/cpuinfo"), {}
+    cpuinfo = Path("/proc/cpuinfo")
     report = cpuinfo.read_text() if cpuinfo.exists() else ""  # Linux reports the processor's model
     model = re.search(r"^model name\s*:\s*(.+)$", report, re.MULTILINE)
-    for name in ("coordnet", "torch", "numpy", "scipy", "scikit-image", "PyWavelets"):
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
     return {
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "processor": model[1] if model else platform.machine(),
         "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        **versions,
+        **versions("scikit-image", "PyWavelets"),
     }

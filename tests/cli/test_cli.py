@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,10 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.cli import specs
+from coordnet.cli import app, grid, specs
 from coordnet.cli.common import Output
 from coordnet.cli.folders import UNFINISHED, results
+from coordnet.comparison import stopwatch
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
@@ -260,6 +261,20 @@ def test_debug_shows_the_traceback(run, photo):
 
 def test_the_version_is_that_of_the_package(run):
     assert run("--version") == (0, f"coordnet {version('coordnet')}\n", "")
+
+
+def test_a_checkout_that_is_not_installed_has_no_version(run, monkeypatch, tmp_path):
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(app, "version", absent)
+    monkeypatch.setattr(stopwatch, "version", absent)
+    monkeypatch.setattr(grid, "versions", stopwatch.versions.__wrapped__)
+    assert list(stopwatch.versions.__wrapped__()) == ["python"]
+    assert run("--version") == (0, "coordnet, a checkout that is not installed\n", "")
+    Path("points.csv").write_text("x,v\n" + "".join(f"{i},{i * i}\n" for i in range(9)))
+    assert run("grid", "points.csv", "--value", "v", "--out", "out")[0] == 0
+    assert "coordnet that is not installed" in (tmp_path / "out" / "grid.nc").read_bytes().decode("latin")
 
 
 def test_listings(run):
