@@ -112,6 +112,8 @@ PENALTIES = {
     "weak": 1e-4 * torch.linspace(0, 1, 2001),
     "two": torch.cat([torch.full((1500,), 1e-6), torch.full((500,), 10.0)]),
     "wide": torch.logspace(-8, 8, 2001),
+    "many": 0.01 * torch.linspace(0, 4, 20_001) ** 1.5,
+    "few are zero": (torch.arange(20_001) % 9 > 0).float(),  # those from which the steps begin
 }
 
 

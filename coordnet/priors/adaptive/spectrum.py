@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -238,6 +239,11 @@ class Trail:
     best_penalties: list[Tensor] = field(default_factory=list)  # those of the best round and of the one before
     negligible: Negligible | None = None  # the change that ends a solve in thin gaps; see ``Settling``
 
+    @cached_property
+    def smoothest(self) -> Tensor:
+        """A mask of the smoothest modes, in the sense of the start."""
+        return smoothest_modes(self.problem.modes, self.start.axis_weights(len(self.problem.modes.lattice)))
+
     @property
     def best(self) -> int:
         """The round with the least hold-out error."""
@@ -254,8 +260,7 @@ class Trail:
         """Take one more round."""
         problem = self.problem
         if self.z is not None and self.penalties:
-            smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
-            self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
+            self.penalty = update(problem.modes, self.z, self.penalty, self.smoothest, problem.measurement.density)
         system = problem.system(self.penalty)
         options: dict[str, Any] = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
         if problem.own is not None and self.negligible is not None:
