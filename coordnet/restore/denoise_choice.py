@@ -3,6 +3,7 @@
 import math
 import statistics
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from coordnet.priors.denoiser.weighing import least_squares_share, squared_gains
 from coordnet.priors.local import Local
 from coordnet.priors.stack import Stack
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
-from coordnet.restore.noise import noise_level
+from coordnet.restore.noise import noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Tiles
 from coordnet.restore.rician import check_magnitudes, rician_level
@@ -98,17 +99,24 @@ def _mean_level(signal: Signal, model: NoiseModel) -> float:
 def _white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
     """Return sigma, or if it is not given the median of the noise levels of a signal's tiles.
 
-    A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many.
+    A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many. For
+    that the levels, which take some time, are estimated only where the highest frequencies are far from sigma.
     """
-    hidden = not progress or len(tiles) == 1
-    with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
-        estimate = statistics.median(noise_level(signal[tile]) for tile in bar)
+
+    def median(level: Callable[[Signal], float]) -> float:
+        hidden = not progress or len(tiles) == 1
+        with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
+            return statistics.median(level(signal[tile]) for tile in bar)
+
     if sigma is None:
-        return estimate
+        return median(noise_level)
     rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
-    if sigma > 0 and estimate > rounding and not 1 / UNLIKE <= estimate / sigma <= UNLIKE:
-        text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
-        warnings.warn(text, _checks.CoordnetWarning, stacklevel=5)  # the caller of ``denoise`` and its decorator
+    for level in (lambda tile: seen_level(tile.double()), noise_level):
+        estimate = median(level)
+        if sigma == 0 or estimate <= rounding or 1 / UNLIKE <= estimate / sigma <= UNLIKE:
+            return sigma
+    text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
+    warnings.warn(text, _checks.CoordnetWarning, stacklevel=5)  # the caller of ``denoise`` and its decorator
     return sigma
 
 
