@@ -17,8 +17,9 @@ from coordnet.cli.folders import results
 from coordnet.cli.many import each
 from coordnet.comparison.stopwatch import once, versions
 from coordnet.fitting.by_channel import check_channels
-from coordnet.fitting.fit import choose, tuned
+from coordnet.fitting.fit import choose
 from coordnet.fitting.methods import Method
+from coordnet.fitting.tuning import tuned
 from coordnet.media import Media
 from coordnet.metrics.scores import Scoring
 from coordnet.networks.fit_reports import FitReport, TrainingReport

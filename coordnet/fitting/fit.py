@@ -1,7 +1,6 @@
 """The choice of a method for some samples: what is not given follows from ``fitting.choice``."""
 
 import math
-from dataclasses import replace
 from typing import Any, Literal, cast
 
 import torch
@@ -9,11 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders import Encoder, UnevenSpline
+from coordnet.encodings.encoders import UnevenSpline
 from coordnet.fitting.by_channel import check_channels, fit_by_channel
 from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder, default_encoding, weighed
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
-from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.linalg.waiting import stage
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
@@ -149,41 +147,6 @@ def _solver(kind: Kind, head: Head, solver: str | None) -> Solver:
         found = f"{kind} with {head_label(head)}"
         raise _checks.wrong("solver", "gradient, unless the encoding is complex and the head linear", found)
     return cast(Solver, solver)
-
-
-def tuned(
-    method: Method,
-    samples: Samples,
-    *,
-    criterion: str = "hold-out",
-    folds: int = 1,
-    seed: int = 0,
-    progress: bool = False,
-) -> tuple[Method, Tuned]:
-    """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
-
-    The options are those of ``tune_smoothness``; a scale is chosen by one hold-out. The result is the method with the
-    numbers that were chosen, and all that were tried. A method without free numbers to choose, or a criterion that does
-    not go with it, raises a ``ValueError``.
-    """
-    if method.solver != "closed-form" or (method.prior is not None and method.prior.learns):
-        found = f"{method.prior.name if method.prior else 'no'} prior and solver {method.solver}"
-        raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", found)
-    if method.prior is not None:
-        encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
-        options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
-        made = tune_smoothness(encoding, samples, **options)
-        return replace(method, prior=replace(made.choice, loss=getattr(method.prior, "loss", "squared"))), made
-    encoder, family = method.encoder, cast(type[Encoder], method.encoder.family)
-    if encoder.is_fourier or encoder.is_joint or criterion == "gcv":
-        found = f"{criterion} with {encoder.label}"
-        raise _checks.wrong("tune", "hold-out, and an encoder of one axis", found)
-    if folds > 1:
-        raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
-    made = tune_scale(family, samples, progress=progress, **encoder.options)
-    free = [p for p in family.scales if p.name not in encoder.options]
-    scales = {p.name: p.widened(made.choice) for p in free}
-    return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), made
 
 
 def splines_instead(samples: Samples, *, progress: bool = False) -> Method | None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.blending import lattice_of, measure
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.plans.hold_out import hidden_error, middle
 from coordnet.plans.modes import Modes
 from coordnet.plans.systems import penalized_system
@@ -40,6 +41,41 @@ class Tuned:
     choice: Any  # the prior, or the factor on the encoder's default scales
     criterion: str  # ``HOLD_OUT`` or ``GCV``
     table: list[dict[str, Any]]  # a row for each candidate, with its score; lower is better
+
+
+def tuned(
+    method: Method,
+    samples: Samples,
+    *,
+    criterion: str = "hold-out",
+    folds: int = 1,
+    seed: int = 0,
+    progress: bool = False,
+) -> tuple[Method, Tuned]:
+    """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
+
+    The options are those of ``tune_smoothness``; a scale is chosen by one hold-out. The result is the method with the
+    numbers that were chosen, and all that were tried. A method without free numbers to choose, or a criterion that does
+    not go with it, raises a ``ValueError``.
+    """
+    if method.solver != "closed-form" or (method.prior is not None and method.prior.learns):
+        found = f"{method.prior.name if method.prior else 'no'} prior and solver {method.solver}"
+        raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", found)
+    if method.prior is not None:
+        encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
+        options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
+        made = tune_smoothness(encoding, samples, **options)
+        return replace(method, prior=replace(made.choice, loss=getattr(method.prior, "loss", "squared"))), made
+    encoder, family = method.encoder, cast(type[Encoder], method.encoder.family)
+    if encoder.is_fourier or encoder.is_joint or criterion == "gcv":
+        found = f"{criterion} with {encoder.label}"
+        raise _checks.wrong("tune", "hold-out, and an encoder of one axis", found)
+    if folds > 1:
+        raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
+    made = tune_scale(family, samples, progress=progress, **encoder.options)
+    free = [p for p in family.scales if p.name not in encoder.options]
+    scales = {p.name: p.widened(made.choice) for p in free}
+    return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), made
 
 
 def tune_smoothness(

@@ -8,8 +8,8 @@ from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, Triangle
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.fit import choose, tuned
-from coordnet.fitting.tuning import tune_scale, tune_smoothness
+from coordnet.fitting.fit import choose
+from coordnet.fitting.tuning import tune_scale, tune_smoothness, tuned
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error
 from coordnet.priors.smoothness import Smoothness
