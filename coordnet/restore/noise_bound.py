@@ -21,8 +21,9 @@ SHIFTS = ((0, 0), (0, 1), (1, 0))  # the values themselves, and their difference
 BLOCK = 16  # side in pixels of blocks that count as independent
 ERRORS = 3.0  # standard errors of the mean over blocks by which a characteristic function may be too large
 WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a frame's
-# Frequencies of a characteristic function: the lowest one times the values' deviation, their ratio, and their number.
-LOWEST, GROWTH, FREQUENCIES = 0.5, 1.25, 36
+# Frequencies of a characteristic function: the lowest one times the values' deviation, their number in an octave, whose
+# phases follow from those of the octave below by squaring, and the octaves.
+LOWEST, IN_OCTAVE, OCTAVES = 0.5, 3, 12
 HIGHEST = 2.0  # radians per step to which values were rounded; above it such lines are higher than their formula says
 DARKEST = 1e-3  # least variance at a pixel relative to the mean, as of a ``Line``
 NEAR = 5  # side in pixels of the surroundings in which no value is at an end of the range, where it may be clipped
@@ -93,16 +94,19 @@ def _widest(
     if (spread := float(own.std())) == 0:
         return 0.0
     centered, most = torch.where(seen, values - own.mean(), 0.0), math.inf
-    for frequency in (LOWEST * GROWTH**k / spread for k in range(FREQUENCIES)):
-        if (phase := frequency * step) > HIGHEST:
-            break
-        spared = max(WITHOUT, (phase / (2 * math.pi - phase)) ** terms)
-        parts = torch.stack([in_blocks(f(frequency * centered) * seen) for f in (torch.cos, torch.sin)])
-        mean = parts.sum(1, keepdim=True) / count.sum()
-        error = float((parts - mean * count).square().sum().sqrt() / count.sum())
-        least = float(mean.norm()) - ERRORS * error - spared
-        if least > 0:
-            most = min(most, math.sqrt(-2 * math.log(min(least / (1 - spared), 1.0))) / frequency)
+    for first in (LOWEST * 2 ** (k / IN_OCTAVE) / spread for k in range(IN_OCTAVE)):
+        phases = torch.polar(seen.double(), first * centered)
+        for frequency in (first * 2**octave for octave in range(OCTAVES)):
+            if (phase := frequency * step) > HIGHEST:
+                break
+            spared = max(WITHOUT, (phase / (2 * math.pi - phase)) ** terms)
+            parts = in_blocks(phases)
+            mean = parts.sum() / count.sum()
+            error = float((parts - mean * count).abs().square().sum().sqrt() / count.sum())
+            least = float(mean.abs()) - ERRORS * error - spared
+            if least > 0:
+                most = min(most, math.sqrt(-2 * math.log(min(least / (1 - spared), 1.0))) / frequency)
+            phases = phases.square()
     return most
 
 
