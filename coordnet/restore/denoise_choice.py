@@ -35,8 +35,8 @@ UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inve
 KINDS = ("auto", "white", "colored", "camera", "rician")
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
-# Weight below which the local or the adaptive prior gets none: another takes 0.3 to 3.5 times as long, and with weights
-# of 0.03 to 0.13 it brought 0.00 to 0.05 dB on seven pictures.
+# Weight below which the local or the adaptive prior gets none: it takes 0.3 to 3.5 times as long again, and on seven
+# pictures weights of 0.03 to 0.13 brought 0.00 to 0.05 dB.
 LEAST_SHARE = 0.15
 LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
 

@@ -33,7 +33,7 @@ NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution b
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
-WHITE = NoiseModel(floor=1.0)  # of variance 1
+WHITE = NoiseModel(floor=1.0)  # white noise of variance 1
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
 Signal = Float[Tensor, "*grid channels"]
