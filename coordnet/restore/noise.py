@@ -19,6 +19,7 @@ from coordnet.linalg.operators import rotate
 from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_windows import with_energy
+from coordnet.restore.noisy_part import noisy_part
 from coordnet.restore.white_level import white_level
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.noise_model import NoiseModel
@@ -45,8 +46,9 @@ def noise_level(signal: Signal) -> float:
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
     windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
     is at most what the values' distribution leaves (see ``most_noise``). A picture that ``is_drawn`` has none, nor has
-    one whose rounding explains it (see ``rounding_error``).
+    one whose rounding explains it (see ``rounding_error``). Bars and captions do not count (see ``noisy_part``).
     """
+    signal = noisy_part(signal)
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
     units = float(units_of(signal.unsqueeze(0))[0])
@@ -172,7 +174,7 @@ class ClippedNoise:
         low, high = float(signal.min()), float(signal.max())
         many = max(FEW, share * signal.numel())
         at_low, at_high = (low < high and int((signal == end).sum()) > many for end in (low, high))
-        most = math.inf if given or not (at_low or at_high) else seen_level(signal) ** 2 or math.inf
+        most = math.inf if given or not (at_low or at_high) else seen_level(noisy_part(signal)) ** 2 or math.inf
         return cls(sigma, low, high, (at_low, at_high), most, slope)
 
     def variance(self, mean: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, deconvolved, factors_of
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
+from coordnet.restore.noisy_part import noisy_part
 from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg import shown_steps
@@ -85,8 +86,9 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     """Return the colored or the camera's noise that the windows of a signal support, None for white noise or none.
 
     White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. A picture that ``is_drawn``
-    has none.
+    has none. Bars and captions do not count; see ``noisy_part``.
     """
+    signal = noisy_part(signal)
     if signal.ndim == 3 and is_drawn(signal):
         return None
     steps = shown_steps(signal) if signal.ndim == 3 else None
@@ -124,6 +126,7 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
         if kind == "camera":
             raise _checks.wrong("noise", "white or colored for a row", kind)
         return quiet_noise(signal)
+    signal = noisy_part(signal)
     steps = shown_steps(signal) if signal.ndim == 3 else None
     units = float(units_of(signal.unsqueeze(0))[0])
     windows = Windows.of(signal / units)

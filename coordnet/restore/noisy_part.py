@@ -1,0 +1,56 @@
+"""The part of a signal that shows its noise, beside bars, captions, masks and insets that have none."""
+
+import itertools
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+PATCH = 4  # side in pixels of patches of one color, which clipped noise leaves on one of 2**16 patches at an end
+FLAT = 0.01  # least share of the pixels in such patches from which on a part is looked for
+LEAST_SIDE, LEAST_SHARE = 48, 1 / 3  # least side of the part in pixels, and share of the signal
+CELL, CELLS = 4, 64  # least side of cells in pixels, and their largest number along an axis
+
+
+def noisy_part(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*part channels"]:
+    """Return the largest rectangle of rows and columns without patches of one color.
+
+    It is the signal itself where such patches are rare, or the rectangle is small: all of what is drawn may be clean.
+    Patches of a clip or a volume are constant in each of its frames.
+    """
+    if signal.ndim < 3 or min(signal.shape[-3:-1]) < LEAST_SIDE:
+        return signal
+    flat = in_flat_patches(signal.movedim(-1, 0).flatten(0, -3))
+    if float(flat.double().mean()) < FLAT:
+        return signal
+    side = max(CELL, math.ceil(max(flat.shape) / CELLS))
+    is_free = max_pool2d(flat[None].float(), side)[0] == 0
+    (top, bottom), (left, right) = largest_rectangle(is_free)
+    share = (bottom - top) * (right - left) / is_free.numel()
+    if share < LEAST_SHARE or side * min(bottom - top, right - left) < LEAST_SIDE:
+        return signal
+    return signal[..., side * top : side * bottom, side * left : side * right, :]
+
+
+def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Tensor, "height width"]:
+    """Return which pixels are in patches of one color."""
+    is_constant = (max_pool2d(channels, PATCH, 1) == -max_pool2d(-channels, PATCH, 1)).all(0)
+    padded = torch.nn.functional.pad(is_constant[None].float(), (PATCH - 1,) * 4)
+    return max_pool2d(padded, PATCH, 1)[0] > 0
+
+
+def largest_rectangle(is_free: Bool[Tensor, "rows columns"]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the ends of the rows and of the columns of the largest rectangle, all of whose cells are free."""
+    largest, best = 0, ((0, 0), (0, 0))
+    for top in range(len(is_free)):
+        columns = [True] * is_free.shape[1]
+        for bottom, row in enumerate(is_free[top:].tolist(), start=top + 1):
+            columns, left = [a and b for a, b in zip(columns, row, strict=True)], 0
+            for free, run in itertools.groupby(columns):
+                right = left + len(list(run))
+                if free and (area := (bottom - top) * (right - left)) > largest:
+                    largest, best = area, ((top, bottom), (left, right))
+                left = right
+    return best
