@@ -33,6 +33,7 @@ NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution b
 # three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
+SAME_SIDE = 4.0  # standard deviations of the noise by which neighbors on the same side of an edge differ at most
 UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
 WHITE = NoiseModel(floor=1.0)  # white noise of variance 1
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
@@ -56,7 +57,7 @@ def noise_level(signal: Signal) -> float:
     noise = ClippedNoise.on(signal, seen_level(signal))
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
-        means = local_means(signal)
+        means = local_means(signal, level)
         level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means))
         level = min(level, most_noise(picture, WHITE) / units)
         return units * level if units * level > rounding_error(picture) else 0.0
@@ -72,7 +73,7 @@ def level_before(signal: Signal, noise: "ClippedNoise") -> float:
     if level > 0 and any(noise.clips):
         values = signal.movedim(-1, 0).unsqueeze(0)
         mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
-        means, rotation = local_means(signal).movedim(-1, 0).unsqueeze(0), principal(values - mean)[0]
+        means, rotation = local_means(signal, level).movedim(-1, 0).unsqueeze(0), principal(values - mean)[0]
         for _ in range(UNCLIPPING):
             variance = rotate(rotation.mT.square(), window_means(replace(noise, sigma=level).variance(means)))
             clipped = float(lower_median(variance.flatten(2)).min().sqrt())
@@ -82,17 +83,23 @@ def level_before(signal: Signal, noise: "ClippedNoise") -> float:
     return level
 
 
-def local_means(signal: Signal) -> Signal:
+def local_means(signal: Signal, sigma: float) -> Signal:
     """Return the mean over each sample and its neighbors, 3 along each axis, as an estimate of the signal there.
 
-    The variance of clipped noise is looked up at these means and then averaged over a window: where a window is partly
-    clipped, that is less than the variance at the window's own mean.
+    Neighbors that differ by more than ``SAME_SIDE`` standard deviations of the noise are beyond an edge, and left out
+    (Lee, "Digital image smoothing and the sigma filter", 1983). The variance of clipped noise is looked up at these
+    means and then averaged over a window: where a window is partly clipped, that is less than the variance at the
+    window's own mean.
     """
-    values, ones = signal.movedim(-1, 0).unsqueeze(0), (1,) * (signal.ndim - 1)
-    values = reflect(values, ones, ones)
-    for axis in range(2, values.ndim):
-        values = values.unfold(axis, 3, 1).mean(-1)
-    return values[0].movedim(0, -1)
+    grid, ones = tuple(signal.shape[:-1]), (1,) * (signal.ndim - 1)
+    values = signal.movedim(-1, 0).unsqueeze(0)
+    around, total, count = reflect(values, ones, ones), torch.zeros_like(values), torch.zeros_like(values)
+    for shift in itertools.product(range(3), repeat=len(grid)):
+        neighbor = around[(..., *(slice(s, s + n) for s, n in zip(shift, grid, strict=True)))]
+        is_beside = (neighbor - values).abs() <= SAME_SIDE * sigma
+        total += torch.where(is_beside, neighbor, 0.0)
+        count += is_beside
+    return (total / count)[0].movedim(0, -1)
 
 
 def seen_level(signal: Signal, share: float = 0.5) -> float:
