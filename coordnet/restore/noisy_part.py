@@ -8,17 +8,21 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
-PATCH = 4  # side in pixels of patches of one color, which clipped noise leaves on one of 2**16 patches at an end
-FLAT = 0.01  # least share of the pixels in such patches from which on a part is looked for
-LEAST_SIDE, LEAST_SHARE = 48, 1 / 3  # least side of the part in pixels, and share of the signal
+# Side in pixels of patches of one color. Noise that is clipped on half of the pixels leaves one in 2**16 patches; it
+# would leave one in 500 of side 3, and dark gray pictures would have no part.
+PATCH = 4
+FLAT = 0.01  # least share of the pixels in such patches, below which the signal has no bars
+# Least side of the part in pixels, and share of the signal. Plots of dense dots without noise seldom have such
+# a large one; a square in a disc that touches all sides of a square picture has a half.
+LEAST_SIDE, LEAST_SHARE = 48, 1 / 3
 CELL, CELLS = 4, 64  # least side of cells in pixels, and their largest number along an axis
 
 
 def noisy_part(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*part channels"]:
     """Return the largest rectangle of rows and columns without patches of one color.
 
-    It is the signal itself where such patches are rare, or the rectangle is small: all of what is drawn may be clean.
-    Patches of a clip or a volume are constant in each of its frames.
+    It is the signal itself where such patches are rare, and where the rectangle is small, as in drawings, all of which
+    is clean. Patches of a clip or a volume are constant in each of its frames.
     """
     if signal.ndim < 3 or min(signal.shape[-3:-1]) < LEAST_SIDE:
         return signal
@@ -43,10 +47,10 @@ def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Te
 
 def largest_rectangle(is_free: Bool[Tensor, "rows columns"]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the ends of the rows and of the columns of the largest rectangle, all of whose cells are free."""
-    largest, best = 0, ((0, 0), (0, 0))
-    for top in range(len(is_free)):
+    cells, largest, best = is_free.tolist(), 0, ((0, 0), (0, 0))
+    for top in range(len(cells)):
         columns = [True] * is_free.shape[1]
-        for bottom, row in enumerate(is_free[top:].tolist(), start=top + 1):
+        for bottom, row in enumerate(cells[top:], start=top + 1):
             columns, left = [a and b for a, b in zip(columns, row, strict=True)], 0
             for free, run in itertools.groupby(columns):
                 right = left + len(list(run))
