@@ -17,7 +17,7 @@ from coordnet.linalg.operators import LinearOperator
 from coordnet.priors.base import Prior
 from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.measurements import Measurements
-from coordnet.sampling.operators.foreign import PhysicsOperator
+from coordnet.sampling.operators.foreign import PhysicsOperator, said_size
 from coordnet.sampling.samples import Samples
 
 __docformat__ = "numpy"
@@ -42,14 +42,15 @@ def physics(operator: LinearOperator, channels: int = 1, **options: Any) -> Any:
 def operator(physics: Any, grid: tuple[int, ...] | None = None) -> LinearOperator:
     """Return deepinv's linear physics as an operator of this library, on a grid, by default that of its ``img_size``.
 
-    A ``ValueError`` is raised if it has no ``A`` and ``A_adjoint``, or does not say its size.
+    A ``ValueError`` is raised if it has no ``A`` and ``A_adjoint``, does not say its size, or does not map all channels
+    alike, as MRI of complex pictures and masks that differ by color.
     """
     if isinstance(physics, _physics()):
         return physics.operator
     if not (hasattr(physics, "A") and hasattr(physics, "A_adjoint")):
         raise _checks.wrong("physics", "a deepinv.physics.LinearPhysics", type(physics).__name__)
-    if grid is None and (size := getattr(physics, "img_size", None)) is not None:
-        grid = tuple(size[1:])
+    if grid is None and (size := said_size(physics)) is not None:
+        grid = size[1:]
     if grid is None:
         raise _checks.wrong("grid", f"the signal's lengths, which a {type(physics).__name__} does not say", None)
     return PhysicsOperator(physics, grid)
@@ -108,14 +109,13 @@ def _samples(y: Float[Tensor, "channels *values"], physics: Any) -> Samples:
     """Return what a physics measured of one signal."""
     from deepinv.physics import Inpainting  # pyright: ignore[reportMissingImports]
 
-    values = y.movedim(0, -1)
     if isinstance(physics, Inpainting):
-        mask: Any = physics.mask
+        values, mask = y.movedim(0, -1), physics.mask
         weights = mask.expand(1, *y.shape)[0].movedim(0, -1).to(y)
         known = weights[..., :1] if bool((weights == weights[..., :1]).all()) else weights
         return Samples(MaskedLattice(tuple(y.shape[1:]), weights=known), torch.where(known > 0, values, 0.0))
     sigma: Any = getattr(physics.noise_model, "sigma", None)
-    grid = tuple(physics.A_adjoint(y.unsqueeze(0)).shape[2:])
-    return Measurements(
-        operator(physics, grid), values, sigma=float(sigma) if sigma is not None and sigma > 0 else None
-    )
+    channels, *grid = physics.A_adjoint(y.unsqueeze(0)).shape[1:]
+    measuring = operator(physics, tuple(grid))
+    values = y.reshape(channels, *measuring.codomain).movedim(0, -1)
+    return Measurements(measuring, values, sigma=float(sigma) if sigma is not None and sigma > 0 else None)

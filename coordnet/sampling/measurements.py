@@ -98,8 +98,8 @@ class Measurements(Samples):
     ----------
     operator : LinearOperator, or one of another library
         One of ``cn.operators``, or any ``LinearOperator`` of this library; a SciPy ``LinearOperator`` or sparse matrix
-        of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid), such as
-        deepinv's. Every channel of the signal is mapped alike.
+        of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, channels, *grid), as
+        deepinv's are. Every channel of the signal is mapped alike.
     values : NumPy array or tensor, (*codomain, channels) or (*codomain)
         Complex values are taken as pairs of a real and an imaginary part, in an axis before that of the channels.
     grid : tuple of int, optional

@@ -4,7 +4,7 @@ import torch
 import coordnet as cn
 from tests.helpers import synthetic_photograph
 
-pytest.importorskip("deepinv", exc_type=ImportError)
+deepinv = pytest.importorskip("deepinv", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # deepinv's own
 
 
@@ -25,22 +25,38 @@ def test_operators_are_physics_with_an_exact_adjoint(operator, generator):
 
 
 def test_physics_are_operators(generator):
-    import deepinv
-
     kernel = torch.rand(1, 1, 3, 3, generator=generator)
     blur = deepinv.physics.BlurFFT(img_size=(1, 12, 10), filter=kernel)
     operator = cn.interop.deepinv.operator(blur)
     x = torch.rand(2, 3, 12, 10, generator=generator)
     torch.testing.assert_close(operator(x), torch.cat([blur.A(x[:, k : k + 1]) for k in range(3)], 1))
+    colored = cn.interop.deepinv.operator(deepinv.physics.BlurFFT(img_size=(3, 12, 10), filter=kernel))
+    torch.testing.assert_close(colored(x), operator(x))
     y = torch.rand(2, 3, *operator.codomain, generator=generator)
     torch.testing.assert_close((operator(x) * y).sum(), (x * operator.T(y)).sum())
     with pytest.raises(ValueError, match="`grid`"):
         cn.interop.deepinv.operator(deepinv.physics.LinearPhysics(A=lambda x: x, A_adjoint=lambda y: y))
+    with pytest.raises(ValueError, match="expected one that maps all channels alike, received MRI"):
+        cn.interop.deepinv.operator(deepinv.physics.MRI(img_size=(12, 10)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_reconstructors_fit_whatever_maps_all_channels_alike(channels):
+    size = (channels, 24, 20)
+    truth = synthetic_photograph(24, 20, channels).movedim(-1, 0).unsqueeze(0)
+    physics = [
+        deepinv.physics.Downsampling(img_size=size, factor=2, filter="gaussian"),
+        deepinv.physics.CompressedSensing(m=200, img_size=size, channelwise=True),
+        *([deepinv.physics.CompressedSensing(m=200, img_size=size)] if channels == 1 else []),
+    ]
+    for made in physics:
+        y = made.A(truth)
+        found = cn.interop.deepinv.reconstructor()(y, made)
+        assert found.shape == truth.shape
+        assert float((made.A(found) - y).norm()) < 0.02 * float(y.norm())
 
 
 def test_reconstructors_fit_with_our_priors(generator):
-    import deepinv
-
     truth = synthetic_photograph(24, 20, 1)
     mask = (torch.rand(24, 20, generator=generator) < 0.5).float()
     inpainting = deepinv.physics.Inpainting(img_size=(1, 24, 20), mask=mask)

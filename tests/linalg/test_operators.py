@@ -7,6 +7,7 @@ import math
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -346,18 +347,36 @@ def complex_scipy_operator(lattice, generator):
     return Case(as_operator(scipy.sparse.linalg.aslinearoperator(matrix), lattice), parts)
 
 
-def physics(lattice, generator):
-    """An object with ``A`` and ``A_adjoint``."""
+class Physics:
+    """An object with ``A`` and ``A_adjoint``, and the size of its signals if they have several channels."""
+
+    def __init__(self, matrix, lattice, channels):
+        self.matrix, self.img_size = matrix, (channels, *lattice)
+
+    def A(self, x):  # noqa: N802
+        assert x.shape[1:] == self.img_size
+        return (x.flatten(2) @ self.matrix.T.to(x)).unsqueeze(-1)
+
+    def A_adjoint(self, y):  # noqa: N802
+        return (y.flatten(2) @ self.matrix.to(y)).reshape(-1, *self.img_size)
+
+
+def physics(lattice, generator, channels=1):
     matrix = random_matrix(5, math.prod(lattice), generator)
+    return Case(as_operator(Physics(matrix, lattice, channels), lattice), matrix)
 
-    class Physics:
-        def A(self, x):  # noqa: N802
-            return (x.flatten(2) @ matrix.T.to(x)).unsqueeze(-1)
 
-        def A_adjoint(self, y):  # noqa: N802
-            return (y.flatten(2) @ matrix.to(y)).reshape(-1, 1, *lattice)
+def colored_physics(lattice, generator):
+    return physics(lattice, generator, channels=3)
 
-    return Case(as_operator(Physics(), lattice), matrix)
+
+def flat_physics(lattice, generator):
+    """An object whose measurements have no channel, as those of compressed sensing."""
+    matrix = random_matrix(5, math.prod(lattice), generator)
+    flat = SimpleNamespace(
+        A=lambda x: x.flatten(1) @ matrix.T.to(x), A_adjoint=lambda y: (y @ matrix.to(y)).reshape(-1, 1, *lattice)
+    )
+    return Case(as_operator(flat, lattice), matrix)
 
 
 OPERATORS = {
@@ -368,11 +387,24 @@ OPERATORS = {
         *(spanning_modes, fewer_modes, some_modes, fourier_modes, sparse, blending, blur, valid_blur),
         *(cell_means, folding),
         *(blur_of("reflect", "reflect"), blur_of("periodic", "wrap"), projections, fourier_samples, derivatives),
-        *(sparse_matrix, scipy_operator, complex_scipy_operator, physics),
+        *(sparse_matrix, scipy_operator, complex_scipy_operator, physics, colored_physics, flat_physics),
     )
 }
 NOT_DIFFERENTIABLE = {"scipy operator", "complex scipy operator"}  # they compute in NumPy
 OF_ONE_DTYPE = {"spanning modes", "fewer modes", "some modes", "fourier modes"}
+
+
+def test_physics_that_treat_channels_differently_are_refused(generator):
+    physics = Physics(random_matrix(5, 12, generator), (3, 4), channels=3)
+    mixing = SimpleNamespace(img_size=physics.img_size, A=lambda x: physics.A(x).flip(1), A_adjoint=physics.A_adjoint)
+    scaling = torch.tensor([1.0, 1.0, 1.1]).reshape(3, 1, 1)
+    uneven = SimpleNamespace(img_size=physics.img_size, A=lambda x: scaling * physics.A(x), A_adjoint=physics.A_adjoint)
+    one = SimpleNamespace(img_size=physics.img_size, A=lambda x: physics.A(x).sum(1, True), A_adjoint=physics.A_adjoint)
+    for other in (mixing, uneven, one):
+        with pytest.raises(ValueError, match="`operator`: expected one that maps all channels alike"):
+            as_operator(other, (3, 4))
+    with pytest.raises(ValueError, match=r"takes tensors \(1, 1, 2, 2\), received AssertionError"):
+        as_operator(physics, (2, 2))
 
 
 @pytest.fixture(params=OPERATORS)

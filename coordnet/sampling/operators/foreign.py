@@ -1,6 +1,7 @@
 """Linear maps of other libraries as operators: SciPy's, and objects with ``A`` and ``A_adjoint``, as deepinv's are."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator as SciPyLinearOperator
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
+
+MISMATCH = 1e-4  # largest difference of channels that are mapped alike, relative to the largest value
 
 Rows = tuple[Int[Tensor, " rows1"], Int[Tensor, " n"], Float[Tensor, " n"]]  # starts, columns, entries
 
@@ -93,24 +96,68 @@ class SciPyOperator(LinearOperator):
 
 
 class PhysicsOperator(LinearOperator):
-    """An object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid): each channel is mapped independently.
+    """An object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, channels, *grid) that maps all channels alike.
 
-    It must be on the device, and for the dtype, of the tensors that it is given, and is not moved.
+    It has as many channels as its ``img_size`` says, (channels, *grid), or else one. Signals take the places of the
+    channels, one after the other. The object must be on the device of the tensors that it is given, and is not moved. A
+    ``ValueError`` is raised if it takes no such tensors, or mixes channels or maps them in different ways.
     """
 
     is_portable = True
 
     def __init__(self, physics: Any, grid: Shape) -> None:
         self.physics, self.domain = physics, tuple(grid)
-        with torch.no_grad():
-            self.codomain = tuple(physics.A(torch.zeros(1, 1, *grid)).shape[2:])
+        size = said_size(physics)
+        self.channels = size[0] if size is not None and size[1:] == self.domain else 1
+        generator = torch.Generator().manual_seed(0)
+        factors = 1 + torch.rand(self.channels, *(1 for _ in grid), generator=generator)
+        made = self._measured((factors * torch.rand(grid, generator=generator)).unsqueeze(0))
+        self.results = tuple(made.shape[1:])
+        by_channel = made.ndim > 2 and made.shape[1] == self.channels
+        self.codomain = self.results[1:] if by_channel else self.results
+        if self.channels > 1 and not (by_channel and _are_multiples(made[0], factors.flatten())):
+            raise _checks.wrong("operator", "one that maps all channels alike", type(physics).__name__)
 
     def _apply(self, x: Tensor) -> Tensor:
-        return self.physics.A(x.reshape(-1, 1, *self.domain)).reshape(*self.batch_of(x), *self.codomain)
+        return self._by_channel(self.physics.A, x, self.domain, (self.channels, *self.domain), self.codomain)
 
     def _apply_adjoint(self, y: Tensor) -> Tensor:
-        result = self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain))
-        return result.reshape(*self.T.batch_of(y), *self.domain)
+        return self._by_channel(self.physics.A_adjoint, y, self.codomain, self.results, self.domain)
+
+    def _by_channel(self, f: Callable[[Tensor], Tensor], x: Tensor, each: Shape, given: Shape, made: Shape) -> Tensor:
+        """Return what a map of batches, each element of a shape, makes of signals (*batch, *each)."""
+        signals = x.reshape(-1, *each)
+        missing = -len(signals) % self.channels
+        batch = torch.cat([signals, signals.new_zeros(missing, *each)]) if missing else signals
+        result = f(batch.reshape(-1, *given)).reshape(-1, *made)
+        return result[: len(signals)].reshape(*x.shape[: x.ndim - len(each)], *made)
+
+    @torch.no_grad()
+    def _measured(self, x: Float[Tensor, "1 channels *grid"]) -> Tensor:
+        """Return A x, on the device and in the dtype that the object has."""
+        tensors = self.physics.buffers() if isinstance(self.physics, nn.Module) else ()
+        like = next((tensor for tensor in tensors if tensor.is_floating_point()), x)
+        try:
+            return self.physics.A(x.to(like))
+        except Exception as error:  # deepinv's physics raise errors of many kinds
+            expected, text = f"one that takes tensors {tuple(x.shape)}", str(error).partition("\n")[0]
+            raise _checks.wrong("operator", expected, f"{type(error).__name__} ({text})") from error
+
+
+def said_size(physics: Any) -> Shape | None:
+    """Return (channels, *grid) as deepinv's physics say it, if they do."""
+    size = getattr(physics, "img_size", None) or getattr(physics, "imsize", None)
+    return None if size is None else tuple(size)
+
+
+def _are_multiples(measured: Float[Tensor, "channels *values"], factors: Float[Tensor, " channels"]) -> bool:
+    """Return whether the channels are multiples of one another by these factors.
+
+    Where random factors of a random signal were measured, they surely are not if the map mixes channels.
+    """
+    each = measured.movedim(0, -1) / factors.to(measured)
+    bound = MISMATCH * float(each.abs().max())
+    return float((each - each[..., :1]).abs().max()) <= bound
 
 
 def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
