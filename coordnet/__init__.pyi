@@ -31,6 +31,7 @@ from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
+from .priors.denoiser import Demosaicker as Demosaicker
 from .priors.denoiser import Denoiser as Denoiser
 from .priors.evolving import Evolving as Evolving
 from .priors.exemplar import Exemplar as Exemplar

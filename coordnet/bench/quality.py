@@ -264,6 +264,7 @@ EXPERIMENTS = (
             Task("random 25 %", "random:0.25", measure="clean"): trained.networked(trained.filled),
             Task("mosaic RGGB", "bayer:RGGB", measure="clean"): (
                 *trained.networked(trained.filled),
+                baseline("coordnet with demosaicnet", trained.with_demosaicnet, package="demosaicnet"),
                 baseline("demosaicnet", trained.demosaicnet, package="demosaicnet"),
             ),
             Reduction("reduced by 2", "", measure="clean", factor=2.0): trained.networked(trained.enlarged),

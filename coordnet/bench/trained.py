@@ -5,21 +5,22 @@ FFDNet and demosaicnet were trained on photographs, though not on Kodak's.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome
 from coordnet.comparison.stopwatch import timed
 from coordnet.fitting.fit import fit
 from coordnet.priors.base import Prior
-from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.denoiser import Demosaicker, Denoiser
+from coordnet.priors.denoiser.demosaicker import demosaicked
 from coordnet.priors.denoiser.ffdnet import PACKAGE, ffdnet
 from coordnet.restore.denoise import denoise
 from coordnet.restore.upscale import upscale
 
-SEEN = 32  # pixels beyond the border that demosaicnet is shown, whose reflection keeps the pattern
+PATTERN = "GRBG"  # that of demosaicnet
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,18 @@ def ffdnet_alone(case: Case) -> Tensor:
 
 @torch.no_grad()
 def demosaicnet(case: Case) -> Tensor:
-    """Demosaic by the network of Gharbi, Chaurasia, Paris and Durand (2016), whose pattern is the mirrored RGGB."""
+    """Demosaic by the network of Gharbi, Chaurasia, Paris and Durand (2016), trained on photographs."""
+    mosaic, known = (f.movedim(-1, 0) for f in (case.samples.values, case.samples.geometry.full_weights > 0))
+    return demosaicked(_demosaicnet(), PATTERN, torch.where(known, mosaic, 0.0), known).movedim(0, -1)
+
+
+def with_demosaicnet(case: Case) -> Tensor:
+    """Demosaic by what suits the mosaic, beside which demosaicnet is weighed."""
+    prior = Demosaicker(_demosaicnet(), PATTERN)
+    return fit(case.samples, prior=prior).render(case.samples.grid, alignment="sample")  # type: ignore[arg-type]
+
+
+def _demosaicnet() -> Any:
     from demosaicnet import BayerDemosaick  # pyright: ignore[reportMissingImports]
 
-    mosaic = case.samples.values * case.samples.geometry.full_weights
-    given = pad(mosaic.flip(1).movedim(-1, 0).unsqueeze(0), (SEEN,) * 4, mode="reflect")
-    made = BayerDemosaick()(given)[0].movedim(0, -1)
-    (top, height), (left, width) = (((n - m) // 2, m) for n, m in zip(made.shape[:2], mosaic.shape[:2], strict=True))
-    return made[top : top + height, left : left + width].flip(1)
+    return BayerDemosaick()

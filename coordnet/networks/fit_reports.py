@@ -193,19 +193,30 @@ class LocalReport(PatchWeight, FitReport):
 class DenoiserReport(FitReport):
     """The report of a fit that a ``denoiser`` refined, with its ``weight`` against the fit it started at, ``start``.
 
-    The iterations and the residual are those of the latter.
+    The ``kind`` is the name of its prior. The iterations and the residual are those of the start.
     """
 
     denoiser: str
     weight: float
     start: FitReport
+    kind: str = "denoiser"
 
     @classmethod
-    def of(cls, start: FitReport, denoiser: str, weight: float, psnr: dict[str, float] | None) -> "DenoiserReport":
-        """Return the report of a fit that a denoiser refined by plug-and-play, with the PSNR at hidden samples."""
+    def of(
+        cls,
+        start: FitReport,
+        denoiser: str,
+        weight: float,
+        psnr: dict[str, float] | None,
+        *,
+        method: str = "plug-and-play",
+        kind: str = "denoiser",
+    ) -> "DenoiserReport":
+        """Return the report of a fit that a denoiser refined by a method, with the PSNR at hidden samples."""
         return cls(
-            method=f"plug-and-play with {denoiser}, after {start.method}",
+            method=f"{method} with {denoiser}, after {start.method}",
             denoiser=denoiser,
+            kind=kind,
             weight=weight,
             start=start,
             iterations=start.iterations,
@@ -219,7 +230,7 @@ class DenoiserReport(FitReport):
 
     def used(self, prior: str) -> str:
         """Return the denoiser's name; see ``FitReport``."""
-        return f"denoiser:{self.denoiser}"
+        return f"{self.kind}:{self.denoiser}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,9 @@ class Random:
         return MaskedLattice(shape[:-1], weights=weights.reshape(drawn))
 
 
+BAYER_PATTERNS = ("RGGB", "BGGR", "GRBG", "GBRG")  # the colors of the upper left 2 by 2 pixels, row by row
+
+
 @dataclass(frozen=True)
 class Bayer:
     """A color mosaic: each pixel of an image has one of red, green and blue, in tiles of 2 by 2.
@@ -81,7 +84,7 @@ class Bayer:
     pattern: str = "RGGB"
 
     def __post_init__(self) -> None:
-        _checks.choice("pattern", self.pattern, ("RGGB", "BGGR", "GRBG", "GBRG"))
+        _checks.choice("pattern", self.pattern, BAYER_PATTERNS)
 
     def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> MaskedLattice:
         """Return the mosaic's mask for an image of ``shape`` (height, width, 3)."""

@@ -34,10 +34,8 @@ class LatticeDenoiser:
     def __init__(
         self, prior: DenoiserParameters, device: torch.device | str = "cpu", *, rounded_from: float = math.inf
     ) -> None:
-        self.prior, self.f, self.dtype = prior, prior.f, None
-        if isinstance(prior.f, nn.Module):
-            self.f = copy.deepcopy(prior.f).eval().requires_grad_(False).to(device)
-            self.dtype = next((p.dtype for p in self.f.parameters() if p.is_floating_point()), None)
+        self.prior = prior
+        self.f, self.dtype = on_device(prior.f, device)
         on_cpu = torch.device(device).type == "cpu"
         rounds = on_cpu and self.dtype == torch.float32 and multiplies_bfloat16()
         self.rounded_from = rounded_from if rounds else math.inf
@@ -88,18 +86,34 @@ class LatticeDenoiser:
         missing = [-n % self.prior.multiple for n in (width, height)]
         given = pad(x, (0, missing[0], 0, missing[1]), mode="replicate") * (high - low) + low
         given = given.contiguous() if self.dtype is None else given.to(self.dtype)
-        try:
-            with torch.autocast("cpu", torch.bfloat16, enabled=sigma >= self.rounded_from):
-                clean: Any = self.f(given, (high - low) * sigma)
-        except Exception as error:  # other arguments, layers of another number of channels, or anything of another
-            expected, text = f"a denoiser of pictures {tuple(given.shape)} and σ", str(error).partition("\n")[0]
-            raise _checks.wrong("f", expected, f"{type(error).__name__} from it ({text})") from error
-        if not isinstance(clean, Tensor) or clean.shape != given.shape:
-            shape = tuple(clean.shape) if isinstance(clean, Tensor) else type(clean).__name__
-            raise _checks.wrong("f", f"a denoiser that keeps the shape {tuple(given.shape)}", shape)
-        if not bool(torch.isfinite(clean).all()):
-            raise _checks.wrong("f", "a denoiser with finite results", "NaN or infinity")
+        with torch.autocast("cpu", torch.bfloat16, enabled=sigma >= self.rounded_from):
+            clean = called(self.f, given, (high - low) * sigma)
+        if clean.shape != given.shape:
+            raise _checks.wrong("f", f"a denoiser that keeps the shape {tuple(given.shape)}", tuple(clean.shape))
         return (clean[..., :height, :width].to(x) - low) / (high - low)
+
+
+def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | None]:
+    """Return a network copied to a device for use without gradients, and its dtype; another function as it is."""
+    if not isinstance(f, nn.Module):
+        return f, None
+    network = copy.deepcopy(f).eval().requires_grad_(False).to(device)
+    return network, next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
+
+
+def called(f: Any, x: Pictures, *others: float) -> Tensor:
+    """Return what a function of pictures returns; a ``ValueError`` is raised if that is not finite, or not at all."""
+    try:
+        made: Any = f(x, *others)
+    except Exception as error:  # other arguments, layers of another number of channels, or anything of another
+        expected = f"a function of pictures {tuple(x.shape)}{' and σ' if others else ''}"
+        found = f"{type(error).__name__} from it ({str(error).partition(chr(10))[0]})"
+        raise _checks.wrong("f", expected, found) from error
+    if not isinstance(made, Tensor):
+        raise _checks.wrong("f", "a function that returns a tensor", type(made).__name__)
+    if not bool(torch.isfinite(made).all()):
+        raise _checks.wrong("f", "a function with finite results", "NaN or infinity")
+    return made
 
 
 def multiplies_bfloat16() -> bool:

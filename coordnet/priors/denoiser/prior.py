@@ -7,22 +7,20 @@ from typing import Any, ClassVar
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
-from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import Cleaning, Prior, Setting
+from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser.areas import DenoisedAreaPlan
 from coordnet.priors.denoiser.measured_pictures import DenoisedMeasurementPlan
 from coordnet.priors.denoiser.mosaics import DenoisedMosaicPlan
 from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.plan import DenoiserPlan
-from coordnet.priors.local import Local
 from coordnet.priors.stack import Stack
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry
 
 
 @dataclass(frozen=True)
-class Denoiser(DenoiserParameters, Prior):
+class Denoiser(DenoiserParameters):
     """Any denoiser of pictures, such as a trained network, in the place of a prior.
 
     ``f(x, sigma)`` returns pictures (batch, channels, height, width) without their noise of a standard deviation; both
@@ -64,8 +62,6 @@ class Denoiser(DenoiserParameters, Prior):
 
     name: ClassVar[str] = "denoiser"
     cleans_by: ClassVar[Cleaning] = "network"
-    learns: ClassVar[bool] = True
-    pilot: Prior | None = None
 
     @classmethod
     def named(cls, text: str) -> "Denoiser":
@@ -92,13 +88,7 @@ class Denoiser(DenoiserParameters, Prior):
             kind = DenoisedAreaPlan
         elif is_mosaic(geometry.weights):
             kind = DenoisedMosaicPlan
-        return kind(encoding, geometry, self, self._pilot(geometry), **options)
-
-    def _pilot(self, geometry: Geometry) -> Prior:
-        if self.pilot is not None:
-            return self.pilot
-        suited = Local.candidates(Setting(geometry)) or (Adaptive(),)
-        return suited[0].with_noise(self.noise) if self.noise else suited[0]
+        return kind(encoding, geometry, self, self.pilot_for(geometry), **options)
 
     def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
@@ -106,20 +96,6 @@ class Denoiser(DenoiserParameters, Prior):
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
             return replace(suited, priors=(*suited.priors, self))
         return self if suited is None else replace(self, pilot=suited)
-
-    @property
-    def start(self) -> Prior:
-        """The pilot."""
-        return self if self.pilot is None else self.pilot
-
-    @property
-    def text(self) -> str:
-        """The name, with that of the function or the network."""
-        return f"{self.name}:{self.label}"
-
-    def seeded(self, seed: int) -> "Denoiser":
-        """Return the prior with another seed of the samples that its pilot hides."""
-        return self if self.pilot is None else replace(self, pilot=self.pilot.seeded(seed))
 
     def with_noise(self, sigma: float) -> "Denoiser":
         """Return the prior for noise of a standard deviation."""

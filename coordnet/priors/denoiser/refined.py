@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.admm import RELAXATION, plug_and_play
 from coordnet.priors.denoiser.data_terms import Nearest
-from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
+from coordnet.priors.denoiser.piloted import PilotedPrior
 from coordnet.priors.denoiser.scale import Scale
 from coordnet.sampling.samples import Geometry
 
@@ -32,15 +33,21 @@ class RefinedPlan(Plan):
     the pilot's.
     """
 
+    method = "plug-and-play"
     rounded_from = math.inf  # on two photographs, 0.03 loses 0.1 dB of projections
 
     def __init__(
-        self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
+        self, encoding: FourierEncoding, geometry: Geometry, prior: PilotedPrior, pilot: Prior, **options: Any
     ) -> None:
-        self.prior, self.pilot = prior, pilot
+        self.prior: Any = prior
+        self.pilot = pilot
         self.start = pilot.plan(encoding, geometry, **options)
         super().__init__(self.start.encoding, geometry, **options)
-        self.denoiser = LatticeDenoiser(prior, self.device, rounded_from=self.rounded_from)
+
+    @cached_property
+    def denoiser(self) -> LatticeDenoiser:
+        """The denoiser on the device of the plan."""
+        return LatticeDenoiser(self.prior, self.device, rounded_from=self.rounded_from)
 
     @abstractmethod
     def weighed(self, values: Tensor, estimate: Signal) -> tuple[float, Sequence[float]]:
@@ -70,7 +77,8 @@ class RefinedPlan(Plan):
         if not weight:
             return replace(fitted, report=replace(fitted.report, prior=repr(self.pilot)))
         f = f + weight * (plan.refined(f, values[0], sigmas) - f)
-        report = DenoiserReport.of(fitted.report, self.prior.label, weight, fitted.report.hold_out_psnr)
+        psnr, prior = fitted.report.hold_out_psnr, self.prior
+        report = DenoiserReport.of(fitted.report, prior.label, weight, psnr, method=self.method, kind=prior.name)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned)
 
     def refined(self, start: Signal, values: Tensor, sigmas: Sequence[float]) -> Signal:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator as SciPyLinearOperator
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from coordnet import _checks
@@ -106,7 +106,8 @@ class PhysicsOperator(LinearOperator):
     is_portable = True
 
     def __init__(self, physics: Any, grid: Shape) -> None:
-        self.physics, self.domain = physics, tuple(grid)
+        self.domain = tuple(grid)
+        self.physics: Any = physics
         size = said_size(physics)
         self.channels = size[0] if size is not None and size[1:] == self.domain else 1
         generator = torch.Generator().manual_seed(0)
@@ -135,7 +136,7 @@ class PhysicsOperator(LinearOperator):
     @torch.no_grad()
     def _measured(self, x: Float[Tensor, "1 channels *grid"]) -> Tensor:
         """Return A x, on the device and in the dtype that the object has."""
-        tensors = self.physics.buffers() if isinstance(self.physics, nn.Module) else ()
+        tensors = self.physics.buffers() if hasattr(self.physics, "buffers") else ()
         like = next((tensor for tensor in tensors if tensor.is_floating_point()), x)
         try:
             return self.physics.A(x.to(like))

@@ -105,7 +105,7 @@ def test_networks_are_copied_evaluated_and_without_gradients(generator):
     ("f", "found"),
     [
         (lambda x, s: x[..., 1:], "keeps the shape"),
-        (lambda x, s: None, "keeps the shape"),
+        (lambda x, s: None, "returns a tensor"),
         (lambda x, s: x / 0, "finite"),
         (nn.Identity(), "pictures .1, 3, 8, 8. and σ, received TypeError"),
         (lambda x, s: nn.Conv2d(1, 1, 3)(x), "received RuntimeError"),
