@@ -94,8 +94,8 @@ class LatticeDenoiser:
 
 
 def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | None]:
-    """Return a network copied to a device for use without gradients, and its dtype; another function as it is."""
-    if not isinstance(f, nn.Module):
+    """Return a network copied to a device for use without gradients, and its dtype; what has no tensors as it is."""
+    if not isinstance(f, nn.Module) or not [*f.parameters(), *f.buffers()]:
         return f, None
     network = copy.deepcopy(f).eval().requires_grad_(False).to(device)
     return network, next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
