@@ -10,7 +10,7 @@ from torch.nn.functional import max_pool2d
 
 # Side in pixels of patches of one color. Noise that is clipped on half of the pixels leaves one in 2**16 patches; it
 # would leave one in 500 of side 3, and dark gray pictures would have no part.
-PATCH = 4
+FLAT_SIDE = 4
 FLAT = 0.01  # least share of the pixels in such patches, below which the signal has no bars
 # Least side of the part in pixels, and share of the signal. Plots of dense dots without noise seldom have such
 # a large one; a square in a disc that touches all sides of a square picture has a half.
@@ -40,9 +40,9 @@ def noisy_part(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*part 
 
 def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Tensor, "height width"]:
     """Return which pixels are in patches of one color."""
-    is_constant = (max_pool2d(channels, PATCH, 1) == -max_pool2d(-channels, PATCH, 1)).all(0)
-    padded = torch.nn.functional.pad(is_constant[None].float(), (PATCH - 1,) * 4)
-    return max_pool2d(padded, PATCH, 1)[0] > 0
+    is_constant = (max_pool2d(channels, FLAT_SIDE, 1) == -max_pool2d(-channels, FLAT_SIDE, 1)).all(0)
+    padded = torch.nn.functional.pad(is_constant[None].float(), (FLAT_SIDE - 1,) * 4)
+    return max_pool2d(padded, FLAT_SIDE, 1)[0] > 0
 
 
 def largest_rectangle(is_free: Bool[Tensor, "rows columns"]) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -22,7 +22,7 @@ from coordnet.sampling.samples import Geometry
 # Symmetric mosaics whose mean is taken. On the middle 192² of eight photographs, demosaicnet gains 0.11 dB with two,
 # 0.16 dB with four and 0.18 dB with all eight, which take the time of the local prior.
 AVERAGED = 4
-MARGIN = 32  # pixels by which a mosaic is continued at each border; demosaicnet's pictures lack 31 of them
+CONTINUED = 32  # pixels by which a mosaic is continued at each border; demosaicnet's pictures lack 31 of them
 
 
 @dataclass(frozen=True)
@@ -98,21 +98,21 @@ def demosaicked(
     """Return all colors by a function f of mosaics with a pattern, to which a mosaic of another phase is continued."""
     red = known[0, :2, :2].nonzero()[0].tolist()
     first = divmod(pattern.index("R"), 2)
-    before = [MARGIN + (there - here) % 2 for here, there in zip(red, first, strict=True)]
+    before = [CONTINUED + (there - here) % 2 for here, there in zip(red, first, strict=True)]
     rows, columns = (continued(n, b) for n, b in zip(mosaic.shape[1:], before, strict=True))
     given = mosaic[:, rows][:, :, columns].unsqueeze(0)
     colors = called(f, given)[0]
     lost = [n - m for n, m in zip(given.shape[2:], colors.shape[1:], strict=True)]
-    if len(colors) != 3 or any(n < 0 or n % 2 or n > 2 * MARGIN for n in lost):
-        expected = f"colors of mosaics {tuple(given.shape)}, at most {MARGIN} pixels less at each border"
+    if len(colors) != 3 or any(n < 0 or n % 2 or n > 2 * CONTINUED for n in lost):
+        expected = f"colors of mosaics {tuple(given.shape)}, at most {CONTINUED} pixels less at each border"
         raise _checks.wrong("f", expected, (1, *colors.shape))
     top, left = (b - n // 2 for b, n in zip(before, lost, strict=True))
     return colors[:, top : top + mosaic.shape[1], left : left + mosaic.shape[2]]
 
 
 def continued(count: int, before: int) -> Int[Tensor, " indices"]:
-    """Return the indices of an axis continued by reflection, an even number with ``MARGIN`` or one more at its end."""
-    after = MARGIN + (before + count) % 2
+    """Return the indices of an axis continued by reflection, an even number with ``CONTINUED`` or one more at its end."""
+    after = CONTINUED + (before + count) % 2
     indices = torch.arange(-before, count + after) % (2 * count - 2)
     return torch.minimum(indices, 2 * count - 2 - indices)
 

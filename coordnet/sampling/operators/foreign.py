@@ -15,7 +15,7 @@ from torch.nn.functional import embedding_bag
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
 
-MISMATCH = 1e-4  # largest difference of channels that are mapped alike, relative to the largest value
+SAME_MAP = 1e-4  # largest difference of channels that are mapped alike, relative to the largest value
 
 Rows = tuple[Int[Tensor, " rows1"], Int[Tensor, " n"], Float[Tensor, " n"]]  # starts, columns, entries
 
@@ -157,7 +157,7 @@ def _are_multiples(measured: Float[Tensor, "channels *values"], factors: Float[T
     Where random factors of a random signal were measured, they surely are not if the map mixes channels.
     """
     each = measured.movedim(0, -1) / factors.to(measured)
-    bound = MISMATCH * float(each.abs().max())
+    bound = SAME_MAP * float(each.abs().max())
     return float((each - each[..., :1]).abs().max()) <= bound
 
 
