@@ -111,7 +111,7 @@ def demosaicked(
 
 
 def continued(count: int, before: int) -> Int[Tensor, " indices"]:
-    """Return the indices of an axis continued by reflection, an even number with ``CONTINUED`` or one more at its end."""
+    """Return the indices of an axis continued by reflection, with ``CONTINUED`` at its end, or one more to be even."""
     after = CONTINUED + (before + count) % 2
     indices = torch.arange(-before, count + after) % (2 * count - 2)
     return torch.minimum(indices, 2 * count - 2 - indices)
