@@ -22,6 +22,7 @@ DELIMITERS = (";", "\t", "|", ",")  # in this order; spaces if there is none of 
 COMMENTS = ("#", "%", "//")  # beginnings of lines that are no rows
 MISSING = frozenset({"", "na", "n/a", "nan", "none", "null", "-", "--", "*"})
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+WITH_UNIT = re.compile(r"(.*\S)\s*[\[(]([^\[\]()]+)[\])]")  # the name of a column with its unit, as in "T (°C)"
 SHOWN_NAMES = 12  # names of columns that a message lists
 
 
@@ -31,7 +32,7 @@ class Columns:
 
     names: tuple[str, ...]  # their names, or ``column1`` and so on, counted from 1, in a table without names
     numbers: Float[np.ndarray, "rows columns"]  # their numbers in float64; what is missing is NaN
-    units: tuple[str, ...] = ()  # their units in a second row of names, as ERDDAP writes it; empty without one
+    units: tuple[str, ...] = ()  # their units, in brackets or in a second row as ERDDAP writes it; empty without one
 
 
 class Table:
@@ -70,7 +71,7 @@ class Table:
     def index(self, wanted: str) -> int:
         """Return the place of a column by its name, or by its number from 1 on; ``MediaError`` if there is none."""
         lower = [name.lower() for name in self.names]
-        for names, name in ((self.names, wanted), (lower, wanted.lower())):
+        for names, name in ((self.names, wanted), (lower, wanted.lower()), (self.bare_names, wanted.lower())):
             if names.count(name) == 1:
                 return names.index(name)
         if wanted.isdecimal() and 1 <= int(wanted) <= self.width:
@@ -79,14 +80,18 @@ class Table:
         shown = f"the columns {some}" if self.names else f"{self.width} columns without names"
         raise mismatch(self.path, f"a column {wanted!r}", shown)
 
+    @property
+    def bare_names(self) -> list[str]:
+        """The names in small letters without units, such as "t" for "T (°C)"."""
+        return [_split_unit(name)[0].lower() for name in self.names]
+
     def columns(self, wanted: Sequence[str] | None = None) -> Columns:
         """Return columns by their names or numbers, or all of a table whose rows have one length.
 
         A ``MediaError`` names the line of a cell that is no number, or of a row that has too few cells.
         """
         at, rows = list(range(self.width)) if wanted is None else [self.index(name) for name in wanted], self.rows
-        names = tuple(self.names[j] if self.names else f"column{j + 1}" for j in at)
-        units: tuple[str, ...] = ()
+        names, units = self._named(at)
         if self.names and rows and max(at) < len(rows[0][1]):
             second = [rows[0][1][j].strip() for j in at]
             if all(cell and _number(cell) is None for cell in second):
@@ -106,10 +111,22 @@ class Table:
                 numbers[i, k] = number
         return Columns(names, numbers, units)
 
+    def _named(self, at: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of columns and their units, apart if all the names are still different then."""
+        names = tuple(self.names[j] if self.names else f"column{j + 1}" for j in at)
+        bare, units = zip(*map(_split_unit, names), strict=True)
+        return (bare, units) if any(units) and len({*bare}) == len({*names}) else (names, ())
+
     def _split(self, lines: list[str]) -> list[list[str]]:
         if self.delimiter == " ":
             return [line.split() for line in lines]
         return list(chain.from_iterable(csv.reader([line], delimiter=self.delimiter) for line in lines))
+
+
+def _split_unit(name: str) -> tuple[str, str]:
+    """Return the name of a column and its unit in brackets, which is empty where there is none."""
+    parts = WITH_UNIT.fullmatch(name)
+    return (parts[1], parts[2].strip()) if parts else (name, "")
 
 
 def _decoded(content: bytes) -> str:

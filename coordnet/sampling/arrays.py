@@ -1,10 +1,13 @@
 """Users' arrays: they become floating-point signals, and results become arrays of the kind that was given."""
 
+import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -112,6 +115,19 @@ def as_numbers(name: str, given: Any) -> np.ndarray:
         found = type(given).__name__
     dated = found.startswith(("datetime", "timedelta"))
     raise _checks.wrong(name, "numbers, such as days since a date" if dated else "numbers", found)
+
+
+def doubt_nines(values: Float[np.ndarray, "n channels"]) -> None:
+    """Warn of numbers such as -9999 that are further from all others than these from each other."""
+    for column in values.T:
+        numbers, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+        for end, others in ((0, numbers[1:]), (-1, numbers[:-1])):
+            if not others.size or not re.fullmatch(r"-?9{2,}(\.9+)?", f"{numbers[end]:g}"):
+                continue
+            if np.abs(numbers[end] - others).min() > max(np.ptp(others), 1.0):
+                found = f"{counts[end]} of {counts.sum()} values are {numbers[end]:g}, far from all others"
+                advice = "is it a missing one (NaN in Python, --missing for the command)?"
+                warnings.warn(f"{found}: {advice}", _checks.CoordnetWarning, stacklevel=4)
 
 
 def as_tensor(array: Any, name: str) -> Tensor:
