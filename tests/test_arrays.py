@@ -170,6 +170,10 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, bool, float32 or"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
+        (
+            lambda: cn.denoise(np.full((8, 8), np.nan)),
+            r"`signal`: expected finite values \(see inpaint\), received NaN",
+        ),
         (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
         (lambda: cn.sample(PICTURE, KNOWN.tolist()), "`pattern`: expected a text .* or a tensor, received list$"),
         (
