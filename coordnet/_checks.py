@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 MOST_CHANNELS = 4  # length of a last axis up to which it is always that of channels, as in color with opacity
 MOST_BANDS = 8  # length up to which it is where the two axes before it are longer, as in satellites' pictures
-LONGER = 3  # times that these two must be as long as the bands: a volume of few slices is no picture
+LONGER = 2  # times that these two must be as long as the bands: a cube is no picture
 
 T = TypeVar("T")
 MAX_INTEGER = 2**63 - 1  # the largest integer that PyTorch and NumPy hold

@@ -68,11 +68,12 @@ def count_axes_by_mask(signal: Any, known: Any) -> int | None:
 
     A mask (*grid,) or (*grid, 1) leaves out the axis of channels, or the axes of a batch of signals without channels.
     """
-    shape, mask = (tuple(getattr(array, "shape", ())) for array in (signal, known))
+    shape: tuple[int, ...] = tuple(getattr(signal, "shape", ()))
+    mask: tuple[int, ...] = tuple(getattr(known, "shape", ()))
     n = len(mask)
     if 0 < n < len(shape) and mask == shape[-n - 1 : -1] or n > 1 and mask == (*shape[:-1], 1):
         return len(shape) - 1
-    is_batch = 0 < n < len(shape) and mask == shape[-n:] and mask != shape[:n] and mask[-1] > _checks.MOST_CHANNELS
+    is_batch = 0 < n < len(shape) and mask == shape[-n:] and mask != shape[:n] and mask[-1:] > (_checks.MOST_CHANNELS,)
     return len(shape) if is_batch else None
 
 
