@@ -18,7 +18,7 @@ from coordnet.networks.several_reports import BatchReport
 from coordnet.sampling.samples import Samples
 
 MOST_UNLIKE = 10.0  # ratio of the standard deviations of two channels up to which they may have one unit
-LEAST_ALIKE = 0.5  # correlation of the steps of two channels from which they tell of each other (``tell_of_others``)
+LEAST_CORRELATION = 0.5  # correlation of two channels' steps from which they tell of each other; see ``tell_of_others``
 FEWEST_STEPS = 16  # steps below which a correlation is chance
 
 
@@ -62,7 +62,7 @@ def tell_of_others(samples: Samples) -> bool:
     steps = steps[:, steps.std(0) > 0]
     if len(steps) < FEWEST_STEPS or steps.shape[1] < 2:
         return True
-    return bool((torch.corrcoef(steps.T).abs().fill_diagonal_(0).amax(0) >= LEAST_ALIKE).all())
+    return bool((torch.corrcoef(steps.T).abs().fill_diagonal_(0).amax(0) >= LEAST_CORRELATION).all())
 
 
 def check_channels(name: str, samples: Samples) -> None:
