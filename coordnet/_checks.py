@@ -5,6 +5,10 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+MOST_CHANNELS = 4  # length of a last axis up to which it is always that of channels, as in color with opacity
+MOST_BANDS = 8  # length up to which it is where the two axes before it are longer, as in satellites' pictures
+LONGER = 2  # times that these two must be as long as the bands: a cube is no picture
+
 T = TypeVar("T")
 MAX_INTEGER = 2**63 - 1  # the largest integer that PyTorch and NumPy hold
 
@@ -86,3 +90,12 @@ def choice(name: str, value: T, options: Iterable[T]) -> T:
     if value not in options:
         raise wrong(name, "one of " + ", ".join(map(str, options)), repr(value))
     return value
+
+
+def ends_in_channels(shape: tuple[int, ...]) -> bool:
+    """Return whether the last axis of an array of unknown meaning is short enough to be that of channels."""
+    if len(shape) < 2:
+        return False
+    return shape[-1] <= MOST_CHANNELS or (
+        len(shape) > 2 and shape[-1] <= MOST_BANDS and LONGER * shape[-1] <= min(shape[-3:-1])
+    )

@@ -170,6 +170,10 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, bool, float32 or"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
+        (
+            lambda: cn.denoise(np.full((8, 8), np.nan)),
+            r"`signal`: expected finite values \(see inpaint\), received NaN",
+        ),
         (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
         (lambda: cn.sample(PICTURE, KNOWN.tolist()), "`pattern`: expected a text .* or a tensor, received list$"),
         (
@@ -322,3 +326,35 @@ def test_one_bit_comes_back_as_one_bit():
     made = cn.inpaint(np.where(known, picture, False), known, prior=cn.Smoothness()).signal
     assert made.dtype == bool
     assert np.mean(made == picture) > 0.98
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((20, 24), 2),
+        ((20, 3), 1),
+        ((20, 24, 4), 2),
+        ((20, 24, 6), 2),
+        ((20, 15, 8), 3),
+        ((12, 14, 16), 3),
+        ((5, 20, 24), 3),
+        ((5, 20, 24, 3), 3),
+        ((2, 24, 24, 6), 3),
+    ],
+)
+def test_an_array_has_the_same_axes_in_python_and_in_a_file(shape, axes, tmp_path):
+    array = np.random.default_rng(0).random(shape)
+    np.save(tmp_path / "array.npy", array)
+    samples, stored = cn.sample(array, "full"), cn.sample(cn.load(tmp_path / "array.npy"), "full")
+    assert samples.grid == stored.grid == shape[:axes]
+    assert samples.channels == stored.channels == (shape[axes] if axes < len(shape) else 1)
+
+
+def test_a_mask_of_the_grid_tells_the_channels_whatever_their_number():
+    array = np.sin(np.arange(12)[:, None, None] / 5 + np.arange(10)[:, None] / 4 + np.arange(9) / 3)
+    known = np.random.default_rng(1).random((12, 10)) < 0.7
+    for mask in (known, known[..., None]):
+        assert cn.sample(array, mask).grid == (12, 10)
+    assert cn.inpaint(array, known, prior=cn.Adaptive(rounds=1)).fit.lengths == (12, 10)
+    everywhere = np.broadcast_to(known[..., None], array.shape)
+    assert cn.inpaint(array, everywhere, prior=cn.Adaptive(rounds=1)).fit.lengths == array.shape

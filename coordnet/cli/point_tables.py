@@ -58,7 +58,8 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
     columns = table.columns([*axes, *values, *drift, *sigma])
     names, d = columns.names, len(axes)
     used = d + len(values) + len(drift)
-    units = dict(zip(names, columns.units, strict=False)) | _pairs("unit", asked.unit, names)
+    told = {name: unit for name, unit in zip(names, columns.units, strict=False) if unit}
+    units = told | _pairs("unit", asked.unit, names)
     numbers = np.where(np.isin(columns.numbers, asked.missing or []), np.nan, columns.numbers)
     if used > len(set(names[:used])):
         raise mismatch(path, "another column for each coordinate, value and drift", ", ".join(names[:used]))
@@ -118,14 +119,13 @@ def _axes(table: Table, asked: Gridding) -> list[str]:
     """Return the columns of the coordinates, the last of ``LETTERS`` first."""
     given = {letter: getattr(asked, letter) for letter in LETTERS}
     if given["x"] is None:
-        lower = [name.lower() for name in table.names]
         for letter, usual in USUAL.items():
-            given[letter] = given[letter] or next((name for name in usual if name in lower), None)
+            given[letter] = given[letter] or next((name for name in usual if name in table.bare_names), None)
         if table.width in UNNAMED and not table.names and not any(given.values()):
             given |= dict(zip(LETTERS, map(str, range(1, table.width)), strict=False))
     if given["x"] is None:
         columns = ", ".join(table.names) or f"{table.width} columns without names (--x 1)"
-        raise _checks.wrong("x", "a column of coordinates", f"none, and {table.path} has {columns}")
+        raise MediaError(f"--x: expected a column of coordinates, found none, and {table.path} has {columns}")
     return [name for name in reversed(given.values()) if name is not None]
 
 
@@ -135,7 +135,7 @@ def _other(table: Table, axes: Sequence[str]) -> str:
     others = [j for j in range(table.width) if j not in taken]
     if len(others) != 1:
         columns = ", ".join(table.names) or f"{table.width} columns without names (--value 3)"
-        raise _checks.wrong("value", "a column of values", f"none, and {table.path} has {columns}")
+        raise MediaError(f"--value: expected a column of values, found none, and {table.path} has {columns}")
     return table.names[others[0]] if table.names else str(others[0] + 1)
 
 

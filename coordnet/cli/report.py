@@ -138,7 +138,7 @@ def result_suffix(media: Media, common: Common) -> str:
 def try_format(media: Media, folder: Path, common: Common, stem: str = "reconstruction") -> None:
     """Write the first row or frame of a signal in the format of its result, so that another one fails at once."""
     if common.file is not None:
-        first = replace(media, signal=media.signal[:1].nan_to_num(), stored=None, known=None, tags=Tags())
+        first = replace(media, signal=media.signal[:1].nan_to_num(), stored=None, known=None, texts={}, tags=Tags())
         tried = folder / f"{stem}{result_suffix(media, common)}"
         write_media(first, tried)
         tried.unlink()

@@ -18,14 +18,17 @@ from coordnet.networks.several_reports import BatchReport
 from coordnet.sampling.samples import Samples
 
 MOST_UNLIKE = 10.0  # ratio of the standard deviations of two channels up to which they may have one unit
+LEAST_CORRELATION = 0.5  # correlation of two channels' steps from which they tell of each other; see ``tell_of_others``
+FEWEST_STEPS = 16  # steps below which a correlation is chance
 
 
 def by_channel(samples: Samples) -> list[Samples]:
     """Return the samples of each channel if the channels have units of their own, else all samples as they are.
 
     Columns of points (``cn.points``) have units of their own, and so have other channels whose standard deviations
-    differ by more than ``MOST_UNLIKE``, unless all values are in [0, 1], as those of pictures are. Channels that are
-    constant, or of which nothing is known, do not tell.
+    differ by more than ``MOST_UNLIKE``, or rows that do not tell of each other (``tell_of_others``): fitted together,
+    a rough one spoils a smooth one by tens of decibels. Pictures, whose values are all in [0, 1], have one unit.
+    Channels that are constant, or of which nothing is known, do not tell.
     """
     if samples.channels == 1:
         return [samples]
@@ -37,9 +40,29 @@ def by_channel(samples: Samples) -> list[Samples]:
         return [samples.of_channels(k) for k in own]
     measures = torch.stack([torch.stack([part.std(correction=0), *part.aminmax()]) for part in each]).tolist()
     deviations = [deviation for deviation, *_ in measures if deviation > 0]
-    is_picture = all(0 <= low and high <= 1 for _, low, high in measures)
+    is_picture = len(samples.grid) > 1 and all(0 <= low and high <= 1 for _, low, high in measures)
     is_alike = not deviations or max(deviations) <= MOST_UNLIKE * min(deviations)
-    return [samples] if is_alike or is_picture else [samples.of_channels(k) for k in own]
+    is_one = is_picture or (is_alike and tell_of_others(samples))
+    return [samples] if is_one else [samples.of_channels(k) for k in own]
+
+
+def tell_of_others(samples: Samples) -> bool:
+    """Return whether each channel of a row has steps that correlate with another's, if there are enough to say so.
+
+    Steps, unlike values, do not correlate by chance where both channels have a trend. Those of colors and of the
+    stations of a region do; those of a temperature and a discharge do not. Constant channels do not count. On more
+    axes steps of smooth fields correlate by chance, and measurements have none: such channels are taken to tell.
+    """
+    if len(samples.grid) > 1 or not samples.geometry.is_nodal:
+        return True
+    values, known = samples.values.detach(), samples.weights
+    if known is not None:
+        values = values[(known > 0).to(values.device).expand_as(values).all(-1)]
+    steps = values.diff(dim=0)
+    steps = steps[:, steps.std(0) > 0]
+    if len(steps) < FEWEST_STEPS or steps.shape[1] < 2:
+        return True
+    return bool((torch.corrcoef(steps.T).abs().fill_diagonal_(0).amax(0) >= LEAST_CORRELATION).all())
 
 
 def check_channels(name: str, samples: Samples) -> None:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.media.files import NEEDED, StrPath, atomic_path, decoding, encoding, mismatch, readable_file, refuse_large
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 from coordnet.media.tags import Tags
@@ -17,7 +18,6 @@ HDF5_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ".he5")  # NetCDF and HDF5
 MEMBER_SUFFIXES = (".npz", *HDF5_SUFFIXES)  # endings of files with several arrays
 ARRAY_SUFFIXES = (".npy", ".zarr", *MEMBER_SUFFIXES)
 LABELS = ("coordinates and attributes (coordnet fill does)",)  # parts of NetCDF that an array alone loses
-MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
 
 def read_array(path: StrPath, *, memory: int | None = None) -> Media:
@@ -25,12 +25,12 @@ def read_array(path: StrPath, *, memory: int | None = None) -> Media:
 
     ``file.npz:NAME`` is one of several arrays of a file.
     Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
-    NaN included. Pickled objects are never loaded. The last axis holds channels if it is one of two or more and no
-    longer than 4; otherwise an axis of length 1 is added. An array that needs more than ``memory`` bytes is refused,
-    see ``refuse_large``.
+    NaN included. Pickled objects are never loaded. The last axis holds channels if it is short (``ends_in_channels``,
+    as for arrays in Python); otherwise an axis of length 1 is added. An array that needs more than ``memory`` bytes is
+    refused, see ``refuse_large``.
     """
     values = load_array(Path(path), memory=memory)
-    given = last_axis_holds_channels(values.shape)
+    given = _checks.ends_in_channels(values.shape)
     scaled = np.ascontiguousarray(from_depth(values, path))
     signal = torch.from_numpy(scaled if given else scaled[..., None])
     stored, file = rounded_by_float32(values if given else values[..., None]), split_member(path)[0]
@@ -140,11 +140,6 @@ def zarr_package(path: Path) -> Any:
     except ImportError:
         raise mismatch(path, "the package zarr (pip install 'coordnet[zarr]')", "none") from None
     return zarr
-
-
-def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
-    """Return whether the last axis of an array of unknown meaning is short enough for channels."""
-    return len(shape) > 1 and shape[-1] <= MAX_CHANNELS
 
 
 def write_array(

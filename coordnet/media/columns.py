@@ -3,10 +3,11 @@
 import csv
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ DELIMITERS = (";", "\t", "|", ",")  # in this order; spaces if there is none of 
 COMMENTS = ("#", "%", "//")  # beginnings of lines that are no rows
 MISSING = frozenset({"", "na", "n/a", "nan", "none", "null", "-", "--", "*"})
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+WITH_UNIT = re.compile(r"(.*\S)\s*[\[(]([^\[\]()]+)[\])]")  # the name of a column with its unit, as in "T (°C)"
 SHOWN_NAMES = 12  # names of columns that a message lists
 
 
@@ -31,7 +33,7 @@ class Columns:
 
     names: tuple[str, ...]  # their names, or ``column1`` and so on, counted from 1, in a table without names
     numbers: Float[np.ndarray, "rows columns"]  # their numbers in float64; what is missing is NaN
-    units: tuple[str, ...] = ()  # their units in a second row of names, as ERDDAP writes it; empty without one
+    units: tuple[str, ...] = ()  # their units, in brackets or in a second row as ERDDAP writes it; empty without one
 
 
 class Table:
@@ -70,7 +72,7 @@ class Table:
     def index(self, wanted: str) -> int:
         """Return the place of a column by its name, or by its number from 1 on; ``MediaError`` if there is none."""
         lower = [name.lower() for name in self.names]
-        for names, name in ((self.names, wanted), (lower, wanted.lower())):
+        for names, name in ((self.names, wanted), (lower, wanted.lower()), (self.bare_names, wanted.lower())):
             if names.count(name) == 1:
                 return names.index(name)
         if wanted.isdecimal() and 1 <= int(wanted) <= self.width:
@@ -79,14 +81,34 @@ class Table:
         shown = f"the columns {some}" if self.names else f"{self.width} columns without names"
         raise mismatch(self.path, f"a column {wanted!r}", shown)
 
+    @property
+    def bare_names(self) -> list[str]:
+        """The names in small letters without units, such as "t" for "T (°C)"."""
+        return [_split_unit(name)[0].lower() for name in self.names]
+
+    @property
+    def numeric(self) -> list[int]:
+        """The places of the columns that are not text in each of several rows, as names and dates are."""
+        full = len(self.rows) > 1 and all(len(row) >= self.width for _, row in self.rows)
+        columns = zip(*(row[: self.width] for _, row in self.rows), strict=True) if full else ()
+        texts = {j for j, column in enumerate(columns) if all(_number(cell.strip()) is None for cell in column)}
+        return [j for j in range(self.width) if j not in texts]
+
+    def texts(self, count: int) -> dict[int, tuple[str, ...]]:
+        """Return the other columns by their places: the name, if there are names, and the cells of ``count`` rows."""
+        heading = [list(self.names)] * bool(self.names)
+        rows, others = [*heading, *(row for _, row in self.rows[-count:])], {*range(self.width)} - {*self.numeric}
+        return {j: tuple(row[j] for row in rows) for j in sorted(others)}
+
     def columns(self, wanted: Sequence[str] | None = None) -> Columns:
-        """Return columns by their names or numbers, or all of a table whose rows have one length.
+        """Return columns by their names or numbers, or all ``numeric`` ones of a table whose rows have one length.
 
         A ``MediaError`` names the line of a cell that is no number, or of a row that has too few cells.
         """
-        at, rows = list(range(self.width)) if wanted is None else [self.index(name) for name in wanted], self.rows
-        names = tuple(self.names[j] if self.names else f"column{j + 1}" for j in at)
-        units: tuple[str, ...] = ()
+        at, rows = self.numeric if wanted is None else [self.index(name) for name in wanted], self.rows
+        if not at:
+            raise mismatch(self.path, "a column of numbers", "texts alone")
+        names, units = self._named(at)
         if self.names and rows and max(at) < len(rows[0][1]):
             second = [rows[0][1][j].strip() for j in at]
             if all(cell and _number(cell) is None for cell in second):
@@ -106,10 +128,22 @@ class Table:
                 numbers[i, k] = number
         return Columns(names, numbers, units)
 
+    def _named(self, at: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of columns and their units, apart if all the names are still different then."""
+        names = tuple(self.names[j] if self.names else f"column{j + 1}" for j in at)
+        bare, units = zip(*map(_split_unit, names), strict=True)
+        return (bare, units) if any(units) and len({*bare}) == len({*names}) else (names, ())
+
     def _split(self, lines: list[str]) -> list[list[str]]:
         if self.delimiter == " ":
             return [line.split() for line in lines]
         return list(chain.from_iterable(csv.reader([line], delimiter=self.delimiter) for line in lines))
+
+
+def _split_unit(name: str) -> tuple[str, str]:
+    """Return the name of a column and its unit in brackets, which is empty where there is none."""
+    parts = WITH_UNIT.fullmatch(name)
+    return (parts[1], parts[2].strip()) if parts else (name, "")
 
 
 def _decoded(content: bytes) -> str:
@@ -159,30 +193,41 @@ def _number(cell: str) -> float | None:
 
 
 def read_table(path: StrPath) -> tuple[tuple[str, ...], Float64[Tensor, "rows columns"]]:
-    """Read the names of the columns, if any, and the numbers of a ``Table``, whose rows have one length."""
+    """Read the names, if any, and the numbers of the ``numeric`` columns of a ``Table``, whose rows have one length."""
     table = Table(path)
-    return table.names, torch.from_numpy(table.columns().numbers)
+    names = tuple(table.names[j] for j in table.numeric) if table.names else ()
+    return names, torch.from_numpy(table.columns().numbers)
 
 
 def write_table(
-    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, exact: Exact | None = None
+    path: StrPath,
+    columns: Sequence[str],
+    array: Float[Tensor, "rows columns"],
+    *,
+    exact: Exact | None = None,
+    texts: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
 
     ``columns`` are the names in the first row, one for each column; if it is empty, that row is left out. Cells are
-    separated by commas, or by tabs if the suffix is .tsv. ``exact`` are numbers that replace the array's.
+    separated by commas, or by tabs if the suffix is .tsv. ``exact`` are numbers that replace the array's. ``texts`` are
+    columns of text by their places, see ``Table.texts``.
     """
     if array.numel() == 0:
         raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
     if columns and len(columns) != array.shape[1]:
         raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
+    with np.printoptions(legacy=False):  # other packages set NumPy's old format, of twelve digits
+        cells = as_numpy(array).astype(str)
+        if exact is not None:  # as texts, for each has the digits of its own type
+            cells = replace(exact, numbers=exact.numbers.astype(str)).over(cells)
+    rows = [list(columns)] * bool(columns) + cells.tolist()
+    for place, column in texts.items():
+        for row, text in zip(rows, column, strict=True):
+            row.insert(place, text)
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
-    quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
+    quoting = csv.QUOTE_ALL if columns and re.search('[;,\t"]', "".join(rows[0])) else csv.QUOTE_MINIMAL
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if columns:
-            csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
-        values = as_numpy(array)
-        with np.printoptions(legacy=False):  # other packages set NumPy's old format, of twelve digits
-            if exact is not None:  # as texts, for each has the digits of its own type
-                values = replace(exact, numbers=exact.numbers.astype(str)).over(values.astype(str))
-            np.savetxt(file, values, fmt="%s", delimiter=separator)
+            csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(rows.pop(0))
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerows(rows)

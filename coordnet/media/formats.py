@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, read_array, split_member, write_array
-from coordnet.media.columns import TABLE_SUFFIXES, read_table, write_table
+from coordnet.media.columns import TABLE_SUFFIXES, Table, read_table, write_table
 from coordnet.media.files import StrPath, mismatch, readable_file
 from coordnet.media.picture_files import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, write_image
 from coordnet.media.signal import Kind, Media, from_depth
@@ -117,8 +117,8 @@ def read_media(
     if kind == "audio":
         return read_audio(path)
     columns, values = read_table(path)
-    signal = torch.from_numpy(from_depth(values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", columns=columns, stored=values.numpy())
+    signal, texts = torch.from_numpy(from_depth(values.numpy(), path)), Table(path).texts(len(values))
+    return Media(signal, "table", path.stem, "float64", columns=columns, stored=values.numpy(), texts=texts)
 
 
 def _located(path_or_name: StrPath) -> tuple[Path, str]:
@@ -189,7 +189,7 @@ def write_media(
     elif target == "audio":
         write_audio(signal, path, **pace, **options, exact=exact)
     elif target == "table":
-        write_table(path, source.columns, signal, exact=exact)
+        write_table(path, source.columns, signal, exact=exact, texts=source.texts)
     else:
         write_array(signal, path, **options, channel_axis=source.channel_axis, exact=exact)
     warn_of_lost(source.name, suffix, lost)

@@ -11,14 +11,8 @@ from typing import Any
 import numpy as np
 import tifffile
 
-from coordnet.media.array_files import (
-    ARRAY_SUFFIXES,
-    last_axis_holds_channels,
-    load_array,
-    split_member,
-    zarr_options,
-    zarr_package,
-)
+from coordnet import _checks
+from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member, zarr_options, zarr_package
 from coordnet.media.files import decoding, encoding, mismatch, readable_file, refuse_large
 from coordnet.media.picture_files import (
     IMAGE_SUFFIXES,
@@ -105,7 +99,7 @@ def open_rows(path: Path, memory: int | None = None) -> Iterator[RowFile]:
         if np.dtype(stored.dtype).kind not in "biuf":
             raise mismatch(path, "real numbers", f"values of type {stored.dtype}")
         picture = suffix in IMAGE_SUFFIXES
-        channel_axis = len(shape) == 3 if picture else last_axis_holds_channels(shape)
+        channel_axis = len(shape) == 3 if picture else _checks.ends_in_channels(shape)
         yield RowFile(path, stored, channel_axis, alpha, read_tags(path) if picture else Tags())
 
 

@@ -1,6 +1,7 @@
 """A signal with the properties of its file, and the scale between numbers in a file and values of a signal."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -40,7 +41,8 @@ class Media:
     name: str  # the file's stem, or the name of the built-in picture
     depth: str  # the NumPy dtype of the numbers in the file
     rate: float | int | None = None  # frames or samples per second, of signals with a time axis
-    columns: tuple[str, ...] = ()  # the names of a table's columns
+    columns: tuple[str, ...] = ()  # the names of a table's columns of numbers
+    texts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # its other columns, see ``Table.texts``
     suffix: str = ""  # suffix of the file, for formats that a signal is written in as it was read
     axes: str = ""  # tifffile's letters for the axes of a stack
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added

@@ -20,8 +20,7 @@ from coordnet.restore.blocks import DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
 from coordnet.restore.denoise_blocks import denoise_blocks
 from coordnet.restore.denoise_choice import asked_prior, check_values, described, expected_psnr, settled
-from coordnet.restore.impulses import lost_pixels
-from coordnet.restore.inpaint import inpaint
+from coordnet.restore.impulses import may_lose, without_lost
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal, is_divided
@@ -137,9 +136,9 @@ def denoise(
             raise _checks.wrong("sigma", "none: a JPEG file says it", repr(sigma))
         return _within(noise, values, asked or Local(), form, Tiles(tuple(values.shape[:-1]), largest), progress)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
-    lost = lost_pixels(values) if dims == 2 and sigma is None and noise == "auto" else None
-    if lost is not None:
-        values = inpaint(values, ~lost, prior=Local(), dimensions=2, largest=largest, progress=progress).signal
+    lost = None
+    if may_lose(values, sigma, noise):
+        values, lost = without_lost(values, largest=largest, progress=progress)
     chosen, work, tried = settled(values, sigma, noise, asked, seed, tiles, progress=progress)
     report = DenoiseReport(
         prior=chosen.words,

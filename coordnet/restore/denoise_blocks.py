@@ -19,8 +19,7 @@ from coordnet.priors.local import Local
 from coordnet.restore.blocks import Block, Blocks
 from coordnet.restore.cleaners import Noise, cleaned
 from coordnet.restore.denoise_choice import asked_prior, check_values, described, expected_psnr, settled
-from coordnet.restore.impulses import lost_pixels
-from coordnet.restore.inpaint import inpaint
+from coordnet.restore.impulses import may_lose, without_lost
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, has_opacity
 from coordnet.sampling.arrays import as_signal, count_axes
@@ -60,7 +59,7 @@ class BlockCleaner:
         signal, form = as_signal(block, dimensions=block.ndim - 1)
         values, opacity = (signal[..., :-1], signal[..., -1:]) if self.alpha else (signal, signal[..., :0])
         check_values(values)
-        values = _without_lost(values)[0] if self.loses_pixels else values
+        values = without_lost(values)[0] if self.loses_pixels else values
         return form.restore(torch.cat([cleaned(self.prior, values, self.noise)[0], opacity], -1))
 
 
@@ -113,7 +112,7 @@ def learn(
         refuse_more_than(torch.cat([values.flatten(0, -2) for values in parts]), _checks.nonnegative("sigma", sigma))
     is_long = Local(noise=1.0).seconds(Setting(Lattice(grid), parts[0].shape[-1], parts[0].device)) > LONGEST_FIT
     asked = (Adaptive() if is_long else None) if prior == "auto" else asked_prior(prior)
-    kept = [_without_lost(values) if _may_lose(values, sigma, noise) else (values, None) for values in parts]
+    kept = [without_lost(values) if may_lose(values, sigma, noise) else (values, None) for values in parts]
     parts, lost = [values for values, _ in kept], next((share for _, share in kept if share is not None), None)
     decided = [settled(v, sigma, noise, asked, seed, Tiles(tuple(v.shape[:-1]))) for v in parts]
     level = statistics.median_low(made.noise.level for made in decided)
@@ -134,16 +133,3 @@ def learn(
     )
     quiet = replace(chosen.noise, seed=None)
     return BlockCleaner(chosen.prior, quiet, loses_pixels=lost is not None), report
-
-
-def _may_lose(values: Tensor, sigma: float | None, noise: NoiseModel | str) -> bool:
-    """Return whether pixels of a signal that are lost to black or white are looked for."""
-    return values.ndim == 3 and sigma is None and noise == "auto"
-
-
-def _without_lost(values: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a picture whose lost pixels are filled, and where they were; None where there are none."""
-    lost = lost_pixels(values)
-    if lost is None:
-        return values, None
-    return inpaint(values, ~lost, prior=Local(), dimensions=2).signal, lost

@@ -183,7 +183,7 @@ def check_values(values: Signal) -> None:
     if values.ndim - 1 not in WINDOW_SIDES:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
-        raise _checks.wrong("signal", "finite values", "NaN or infinity")
+        raise _checks.wrong("signal", "finite values (see inpaint)", "NaN or infinity")
     if (largest := float(values.abs().max())) > (most := torch.finfo(values.dtype).max / ROOM):
         raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
 

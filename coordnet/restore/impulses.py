@@ -1,9 +1,16 @@
 """Pixels that were lost to black or white, as by faulty sensors and transmission ("salt and pepper")."""
 
+import warnings
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from scipy.ndimage import median_filter
 from torch import Tensor
+
+from coordnet import _checks
+from coordnet.priors.local import Local
+from coordnet.restore.inpaint import inpaint
 
 WINDOW = 5  # side in pixels of the square whose median a lost pixel differs from
 APART = 0.2  # least such difference, relative to the range of the values
@@ -35,3 +42,18 @@ def _are_independent(lost: Bool[Tensor, "height width"]) -> bool:
     """Return whether neighbors along the axes are both lost hardly more often than independent pixels would be."""
     pairs = (lost[1:] & lost[:-1]).sum() + (lost[:, 1:] & lost[:, :-1]).sum()
     return float(pairs) <= ALIKE * 2 * lost.numel() * float(lost.double().mean()) ** 2 + CHANCE
+
+
+def may_lose(values: Tensor, sigma: float | None, noise: Any) -> bool:
+    """Return whether pixels of a signal that are lost to black or white are looked for."""
+    return values.ndim == 3 and sigma is None and noise == "auto"
+
+
+def without_lost(values: Tensor, **options: Any) -> tuple[Tensor, Tensor | None]:
+    """Return a picture whose lost pixels are filled by ``inpaint``, and where they were; None where there are none."""
+    lost = lost_pixels(values)
+    if lost is None:
+        return values, None
+    with warnings.catch_warnings():  # the user gave no mask to doubt
+        warnings.simplefilter("ignore", _checks.CoordnetWarning)
+        return inpaint(values, ~lost, prior=Local(), dimensions=2, **options).signal, lost

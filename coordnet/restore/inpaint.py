@@ -20,7 +20,7 @@ from coordnet.plans.hold_out import are_wide
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.reports import InpaintReport
 from coordnet.restore.restored import Restored, Tiles, fit_large
-from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
+from coordnet.sampling.arrays import Array, as_mask, as_signal, count_axes_by_mask
 from coordnet.sampling.forward import are_clustered
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples, check_weights
@@ -88,7 +88,8 @@ def inpaint(
         If the mask has another shape than the signal, nothing is known of a channel, the prior is None or of another
         kind, or the uncertainty of a batch or of tiles is asked for.
     """
-    values, kind = as_signal(signal, dimensions=_dimensions(signal, known) if dimensions is None else dimensions)
+    dimensions = count_axes_by_mask(signal, known) if dimensions is None else dimensions
+    values, kind = as_signal(signal, dimensions=dimensions)
     values, batch = values.detach(), _batch(values, known)
     one = values[(0,) * batch]
     generator = None if seed is None else torch.Generator().manual_seed(_checks.integer("seed", seed, 0))
@@ -127,15 +128,6 @@ def inpaint(
     made, stays = made.to(values), None if noisy else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made, out=made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
-
-
-def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:
-    """Return the number of axes of a batch of signals without channels, where the shape of a mask says it is one."""
-    shape: tuple[int, ...] = tuple(getattr(signal, "shape", ()))
-    mask: tuple[int, ...] = tuple(getattr(known, "shape", ()))
-    n = len(mask)
-    ends = 0 < n < len(shape) and shape[-n:] == mask and mask not in (shape[:n], shape[-n - 1 : -1])
-    return len(shape) if ends and mask[-1:] > (MOST_CHANNELS,) else None
 
 
 def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:

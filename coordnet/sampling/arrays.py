@@ -1,17 +1,19 @@
 """Users' arrays: they become floating-point signals, and results become arrays of the kind that was given."""
 
+import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
 
 PEAKS = {torch.uint8: 255, torch.uint16: 65535, torch.bool: 1}  # the number that becomes 1, by the type of integers
 FLOATS = (torch.float32, torch.float64)
-MOST_CHANNELS = 4  # columns of an array of two axes up to which it is a row with channels, and no gray picture
 
 Array = np.ndarray | Tensor
 
@@ -39,9 +41,9 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
 
     Unsigned integers of 8 or 16 bits, and Booleans, are scaled to [0, 1]. ``dimensions`` is the number of axes of the
     grid; an array with just as many axes gets another one, for its one channel. If ``dimensions`` is not given, the
-    last axis is that of the channels, except that one axis is a row, and two axes are a gray picture if the second is
-    longer than ``MOST_CHANNELS``. A ``ValueError`` that names the argument ``name`` is raised if it is no array, is
-    empty, or has numbers of another type or another number of axes.
+    last axis is that of the channels where it is short (``_checks.ends_in_channels``), and belongs to the grid
+    elsewhere: (64, 64, 6) is a picture of six channels, and (64, 64, 64) a volume. A ``ValueError`` that names the
+    argument ``name`` is raised if it is no array, is empty, or has numbers of another type or another number of axes.
     """
     signal = as_tensor(array, name)
     dimensions = None if dimensions is None else _checks.integer("dimensions", dimensions, 1)
@@ -55,12 +57,24 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
 
 def count_axes(shape: tuple[int, ...], dimensions: int | None = None, name: str = "signal") -> int:
     """Return the number of axes of a signal's grid, as the shape of its array tells it; see ``as_signal``."""
-    if dimensions is None:
-        is_plain = len(shape) == 1 or (len(shape) == 2 and shape[1] > MOST_CHANNELS)
-        dimensions = len(shape) if is_plain else max(1, len(shape) - 1)
+    dimensions = max(1, len(shape) - _checks.ends_in_channels(shape)) if dimensions is None else dimensions
     if len(shape) not in (dimensions, dimensions + 1) or 0 in shape:
         raise _checks.wrong(name, f"{dimensions} axes, and channels in the last, nowhere empty", f"shape {shape}")
     return dimensions
+
+
+def count_axes_by_mask(signal: Any, known: Any) -> int | None:
+    """Return the number of axes of a signal, or of a batch, if the shape of its mask tells it, else None.
+
+    A mask (*grid,) or (*grid, 1) leaves out the axis of channels, or the axes of a batch of signals without channels.
+    """
+    shape: tuple[int, ...] = tuple(getattr(signal, "shape", ()))
+    mask: tuple[int, ...] = tuple(getattr(known, "shape", ()))
+    n = len(mask)
+    if 0 < n < len(shape) and mask == shape[-n - 1 : -1] or n > 1 and mask == (*shape[:-1], 1):
+        return len(shape) - 1
+    is_batch = 0 < n < len(shape) and mask == shape[-n:] and mask != shape[:n] and mask[-1:] > (_checks.MOST_CHANNELS,)
+    return len(shape) if is_batch else None
 
 
 def is_divided(signal: Any) -> bool:
@@ -102,6 +116,19 @@ def as_numbers(name: str, given: Any) -> np.ndarray:
         found = type(given).__name__
     dated = found.startswith(("datetime", "timedelta"))
     raise _checks.wrong(name, "numbers, such as days since a date" if dated else "numbers", found)
+
+
+def doubt_nines(values: Float[np.ndarray, "n channels"]) -> None:
+    """Warn of numbers such as -9999 that are further from all others than these from each other."""
+    for column in values.T:
+        numbers, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+        for end, others in ((0, numbers[1:]), (-1, numbers[:-1])):
+            if not others.size or not re.fullmatch(r"-?9{2,}(\.9+)?", f"{numbers[end]:g}"):
+                continue
+            if np.abs(numbers[end] - others).min() > max(np.ptp(others), 1.0):
+                found = f"{counts[end]} of {counts.sum()} values are {numbers[end]:g}, far from all others"
+                advice = "is it a missing one (NaN in Python, --missing for the command)?"
+                warnings.warn(f"{found}: {advice}", _checks.CoordnetWarning, stacklevel=4)
 
 
 def as_tensor(array: Any, name: str) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.machine import as_generator
-from coordnet.sampling.arrays import Array, as_mask, as_signal
+from coordnet.sampling.arrays import Array, as_mask, as_signal, count_axes_by_mask
 from coordnet.sampling.grids import AreaLattice, Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -214,6 +214,7 @@ def sample(
     generator : torch.Generator, optional
         The source of randomness; by default that of ``torch.manual_seed``.
     """
+    dimensions = count_axes_by_mask(signal, pattern) if dimensions is None else dimensions
     signal, _ = as_signal(signal, dimensions=dimensions)
     shape = tuple(signal.shape)
     if isinstance(pattern, np.ndarray | Tensor):

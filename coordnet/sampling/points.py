@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.arrays import as_numbers, as_tensor
+from coordnet.sampling.arrays import as_numbers, as_tensor, doubt_nines
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
 from coordnet.sampling.extrapolation import outside_hull
@@ -154,6 +154,7 @@ def points(
     periods = {name: float(_checks.positive(f"period[{name!r}]", length)) for name, length in periods.items()}
     texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
+    doubt_nines(y)
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
     if not (known := np.isfinite(y[kept]).any(0)).all():

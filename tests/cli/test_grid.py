@@ -118,6 +118,15 @@ def test_columns_may_have_numbers_and_axes_may_wrap(grid, tmp_path):
         assert found["column4"].dims == ("column2", "column1") and "column4_std" not in found
 
 
+def test_units_of_the_heading_are_those_of_the_grid(grid, tmp_path):
+    header = "lon [degrees_east],lat [degrees_north],T (K)"
+    np.savetxt(tmp_path / "a.csv", np.c_[PLACES, temperature(PLACES)], delimiter=",", header=header, comments="")
+    _, folder = grid(tmp_path / "a.csv", "--spacing", 5, "--no-uncertainty", *PRIOR)
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        assert found["T"].dims == ("lat", "lon")
+        assert [found[name].units for name in ("T", "lon", "lat")] == ["K", "degrees_east", "degrees_north"]
+
+
 def test_a_sphere_has_poles(grid, tmp_path):
     places = np.stack([360 * RNG.random(100) - 180, np.degrees(np.arcsin(2 * RNG.random(100) - 1))], -1)
     np.savetxt(tmp_path / "a.txt", np.c_[places, np.sin(np.radians(places[:, 1]))])
@@ -151,7 +160,7 @@ def test_few_points_have_no_score(grid, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "`value`: expected a column of values, received none, and"),
+        ((), "--value: expected a column of values, found none, and"),
         (("--value", "t3m"), "expected a column 't3m', found the columns name, lon, lat, t2m"),
         (("--value", "name"), "line 3: expected a finite number, in name, found 'S0'"),
         (("--value", "lat"), "expected another column for each coordinate, value and drift, found lat, lon, lat"),
@@ -169,7 +178,7 @@ def test_few_points_have_no_score(grid, tmp_path):
     ],
 )
 def test_what_cannot_be_gridded_is_refused_in_one_line(run, table, tmp_path, options, message):
-    status, out, err = run("grid", table, *options, "--out", "out", "--quiet")
+    status, out, err = run("grid", table, *options, "--missing", "-9999", "--out", "out", "--quiet")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err and not (tmp_path / "out").exists()
 

@@ -97,6 +97,23 @@ def test_colors_stay_together():
     assert len(by_channel(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 3
 
 
+def test_rows_that_do_not_tell_of_each_other_are_fitted_alone():
+    """A smooth column is filled as well beside a random walk as without it, though gaps and variances are alike."""
+    generator = np.random.default_rng(2)
+    smooth, walk = np.sin(np.arange(200) / 15), generator.normal(size=200).cumsum() / 8
+    table, known = np.stack([smooth, walk], -1), generator.random((200, 2)) < 0.75
+    assert len(by_channel(cn.sample(table, known))) == 2
+    assert np.abs(cn.inpaint(table, known).signal - table)[:, 0].max() < 1e-4
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "random:0.3"])
+def test_rows_of_a_picture_stay_together(pattern):
+    row = synthetic_photograph(24, 90)[10]
+    assert len(by_channel(cn.sample(row, pattern, generator=torch.Generator().manual_seed(0)))) == 1
+    few = cn.sample(torch.randn(12, 2, generator=torch.Generator().manual_seed(0)), "full")
+    assert len(by_channel(few)) == 1
+
+
 def test_a_channel_of_which_nothing_is_known_is_refused():
     known = torch.rand(12, 10, 3, generator=torch.Generator().manual_seed(0)) < 0.5
     known[..., 2] = False

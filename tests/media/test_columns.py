@@ -35,6 +35,15 @@ def test_units_may_stand_below_the_names(tmp_path):
     assert found.units == ("degrees_east", "degrees_north") and found.numbers.tolist() == [[4.5, 52.0]]
 
 
+def test_units_may_stand_in_brackets_behind_the_names(tmp_path):
+    (tmp_path / "a.csv").write_text("Lon [°E],lat (deg),T (K),T (°C)\n4.5,52,280,6.85\n")
+    table = Table(tmp_path / "a.csv")
+    found = table.columns(["lon", "lat (deg)", "T (°C)"])
+    assert (found.names, found.units) == (("Lon", "lat", "T"), ("°E", "deg", "°C"))
+    assert found.numbers.tolist() == [[4.5, 52.0, 6.85]]
+    assert table.columns(["lon", "T (K)", "T (°C)"]).names == ("Lon [°E]", "T (K)", "T (°C)")
+
+
 def test_columns_without_names_have_numbers(tmp_path):
     (tmp_path / "a.csv").write_text("4.7,52.3,11\n-0.5,51.5,12\n")
     found = Table(tmp_path / "a.csv").columns(["3", "1"])

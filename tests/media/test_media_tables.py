@@ -1,5 +1,6 @@
 """Tables: what is a header, what is a number, and where the trouble is."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -93,6 +94,18 @@ def test_media_keeps_names_and_float32(tmp_path):
     assert math.isnan(media.signal[1, 0])
     write_media(media, tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_text() == "left,right\n0.1,2.0\nnan,4.0\n0.3,6.0\n"
+
+
+@pytest.mark.parametrize("heading", ["day,level,remark\n", ""])
+def test_columns_of_text_stay_as_they_are(tmp_path, heading):
+    rows = '2020-01-01,1.5,"calm, dry"\n2020-01-02,,storm\n2020-01-03,4.5,fog\n'
+    (tmp_path / "a.csv").write_text(heading + rows)
+    media = read_media(tmp_path / "a.csv")
+    assert media.signal[[0, 2], 0].tolist() == [1.5, 4.5] and bool(media.signal[1].isnan())
+    write_media(dataclasses.replace(media, signal=media.signal.nan_to_num(3.0)), tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text() == heading + rows.replace(",,", ",3.0,")
+    with pytest.raises(MediaError, match="expected a column of numbers, found texts alone"):
+        table(tmp_path, "day,remark\n2020-01-01,calm\n2020-01-02,storm\n2020-01-03,fog\n")
 
 
 def test_every_column_has_a_name_or_none_has(tmp_path):

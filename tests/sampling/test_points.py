@@ -32,6 +32,17 @@ def test_points_without_a_place_or_a_value_are_left_out_and_counted():
     assert float(weights[0, 1]) == 0 and float((weights > 0).sum()) == 2 * 298 - 1
 
 
+@pytest.mark.parametrize("number", [-9999.0, 99.99, 999.0])
+def test_a_number_that_may_be_a_missing_value_is_doubted(number, recwarn):
+    values = np.linspace(10, 20, 30)
+    cn.points(np.arange(30.0), np.where(np.arange(30) == 3, 99.9 / 9, values))
+    cn.points(np.arange(30.0), np.linspace(0, 99.9, 30))
+    assert not recwarn.list
+    values[[4, 9]] = number
+    with pytest.warns(cn.CoordnetWarning, match=f"2 of 30 values are {number:g}, far from all others.*--missing"):
+        cn.points(np.arange(30.0), values)
+
+
 def test_points_at_one_place_are_averaged_by_their_sigma():
     samples = cn.points([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1.0, 4.0, 0.0], sigma=[1.0, 2.0, 1.0])
     assert samples.geometry.merged == 1
