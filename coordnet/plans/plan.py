@@ -165,6 +165,13 @@ class Plan(ABC):
         """
         return self.solve(CenteredValues.of(values)), None
 
+    def is_certain(self, values: Float[Tensor, "1 channels *samples"]) -> bool:
+        """Return whether one centered signal is to be fitted by this plan, whatever errors hidden samples have.
+
+        By default they decide.
+        """
+        return False
+
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether a fit is worth its time, by the mean squared hidden errors of priors that were tried before.
 
