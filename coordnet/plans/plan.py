@@ -165,12 +165,12 @@ class Plan(ABC):
         """
         return self.solve(CenteredValues.of(values)), None
 
-    def is_certain(self, values: Float[Tensor, "1 channels *samples"]) -> bool:
-        """Return whether one centered signal is to be fitted by this plan, whatever errors hidden samples have.
+    def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
+        """Return the weight that this fit of one centered signal has, whatever errors hidden samples have.
 
-        By default they decide.
+        By default it is 0: they decide.
         """
-        return False
+        return 0.0
 
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether a fit is worth its time, by the mean squared hidden errors of priors that were tried before.

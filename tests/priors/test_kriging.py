@@ -14,7 +14,7 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
-from coordnet.priors.kriging import predicted
+from coordnet.priors.kriging import SHARE, predicted
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
 BETWEEN = np.abs(AT[:, None] - AT)
@@ -187,6 +187,19 @@ def test_smooth_lattices_are_kriged_and_rough_ones_are_not():
     assert np.exp(np.mean(np.log(ratios))) < 1.05
     rough = cn.fit(cn.sample(fields(0.5, 5.0, 32, 1)[0], "every:2"))
     assert "kriging" not in rough.report.used("auto")
+
+
+def test_kriging_has_a_share_beside_the_weights_of_others_where_nodes_vary_more():
+    samples = cn.sample(fields(1.5, 4.0, 32, 1)[0], "every:2")
+    weighed = choose_prior(samples)
+    others = cn.Stack(tuple(prior for prior in weighed.priors if not isinstance(prior, cn.Kriging)))
+    kriged, rest = (cn.fit(samples, prior=prior) for prior in (cn.Kriging(nugget=0.0), others))
+    both = cn.fit(samples)
+    f, g, h = (fit.render((32, 32), alignment="sample") for fit in (kriged, rest, both))
+    torch.testing.assert_close(h, SHARE * f + (1 - SHARE) * g, rtol=0, atol=1e-6)
+    assert both.report.best_psnr() == pytest.approx(rest.report.best_psnr())
+    weights = {candidate.prior: candidate.weight for candidate in both.report.candidates}
+    assert weights["kriging:nugget=0"] == SHARE and sum(weights.values()) == pytest.approx(1)
 
 
 def test_gradients_are_those_of_a_linear_fit_with_the_numbers_held_fixed():

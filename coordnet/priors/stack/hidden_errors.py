@@ -178,8 +178,9 @@ class HiddenErrors:
         return min(max(WORTH * error, chance), CLEAR * error)
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
-        """Return the mean squared error of the weighted sum."""
-        return mean_square(_blended(self.errors, weights))
+        """Return the mean squared error of the weighted sum of the candidates that were compared; 0 if none was."""
+        total = sum(weights[k] for k in self.errors)
+        return mean_square(_blended(self.errors, weights / total)) if total else 0.0
 
     @property
     def is_open(self) -> bool:

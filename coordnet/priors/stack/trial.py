@@ -80,7 +80,7 @@ class Trial:
                 self._race(held, samples)
                 self._refine(held, samples)
             self._exact = self._meeting(EXACT * float(values.square().mean()))
-        self._alone = self._exact or [k for k, plan in enumerate(plans) if plan.is_certain(values)]
+        self._shares = np.array([plan.share(values) for plan in plans])
 
     def _exact_at_half(self, samples: Samples) -> list[int]:
         """Return the candidates that predict every second of a few samples from the others, but for rounding.
@@ -117,14 +117,16 @@ class Trial:
         return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
-        """Return the weight of every candidate: that of ``HiddenErrors``, if samples were hidden and errors tell.
+        """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
 
-        Otherwise one candidate has the weight 1: the last one whose errors are rounding, the one that is certain, or
-        the one that remains.
+        If no sample was hidden, or errors do not tell, one candidate has the weight 1 in its place: the last one whose
+        errors are rounding, which has no shares beside it, or the one that remains.
         """
-        if not self.errors or self._alone:
-            return np.eye(len(self.candidates))[self._alone[-1] if self._alone else self._remaining]
-        return self.hidden.weights()
+        one = np.eye(len(self.candidates))
+        if self._exact:
+            return one[self._exact[-1]]
+        weights = self.hidden.weights() if self.errors else one[self._remaining]
+        return (1 - self._shares.sum()) * weights + self._shares
 
     def _meeting(self, least: float) -> list[int]:
         """Return the candidates with a mean squared error of at most ``least`` that search for no numbers.
