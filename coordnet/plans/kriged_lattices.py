@@ -18,9 +18,11 @@ from coordnet.sampling.axes import ByAxes
 
 # Samples along each axis of the blocks whose likelihood is maximized. Of 121 fields and crops, blocks of 8 to 16 choose
 # nearly the same covariances in the plane; time grows with the cube of a block's samples.
-DECIDING = ByAxes({1: 200, 2: 10, 3: 5})
+DECIDING_SIDES = ByAxes({1: 200, 2: 10, 3: 5})
 MOST_BLOCKS = 60  # blocks at most, spread over the lattice
-PREDICTING = ByAxes({1: 1000, 2: 24, 3: 10})  # samples along each axis of the parts from which nodes are predicted
+PREDICTING_SIDES = ByAxes(
+    {1: 1000, 2: 24, 3: 10}
+)  # samples along each axis of the parts from which nodes are predicted
 
 Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # of distances in nodes
 

@@ -17,9 +17,9 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import FitReport, KrigingReport
 from coordnet.plans.kriged_lattices import (
-    DECIDING,
+    DECIDING_SIDES,
     MOST_BLOCKS,
-    PREDICTING,
+    PREDICTING_SIDES,
     Parts,
     block_likelihood,
     predicted_nodes,
@@ -38,8 +38,8 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 # fields and crops, on which they were settled, 33 have the first: with a share of 1 they gain as much in the mean, but
 # lose three times as much at worst. With the second, twice the share gains 0.15 dB in the place of 0.09 dB on 26
 # fields, and loses 0.11 dB in the place of 0.05 dB on the only one of sixteen whole photographs that has it.
-SHARES = {2e-3: 0.8, 0.1: 0.15}
-FEWEST = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
+KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
+FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
 NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
 
 
@@ -181,26 +181,26 @@ class LatticeKrigingPlan(KrigingPlan):
     method = "kriging, by parts"
 
     def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
-        """Return 1 for rows, and what ``SHARES`` says of lattices by how much nodes vary, given the samples.
+        """Return 1 for rows, and what ``KRIGED_SHARES`` says of lattices by how much nodes vary, given the samples.
 
         The lattice's own half, at twice the distance, says little of smooth signals. Photographs are mostly rough. In
         320 rows a share of 1 gains 0.4 dB in the mean, if gains and losses are cut at 10 dB; those of photographs lose
         0.02 dB.
         """
         shape = [n for n, nodes in zip(self.geometry.shape, self.geometry.grid, strict=True) if nodes > 1]
-        if len(shape) < 2 or min(shape) < FEWEST:
+        if len(shape) < 2 or min(shape) < FEWEST_ALONG:
             return float(len(shape) < 2)
         numbers = self._most_likely(values[0].detach())
         is_rough = numbers.smoothness == SMOOTHNESSES[0]
-        variance = math.inf if is_rough else relative_variance(numbers.covariance, self._parts(DECIDING))
-        return next((share for most, share in SHARES.items() if variance <= most), 0.0)
+        variance = math.inf if is_rough else relative_variance(numbers.covariance, self._parts(DECIDING_SIDES))
+        return next((share for most, share in KRIGED_SHARES.items() if variance <= most), 0.0)
 
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return False: the lattice's own half is not fitted."""
         return False
 
     def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> Kriging:
-        parts = self._parts(DECIDING)
+        parts = self._parts(DECIDING_SIDES)
         y = values.cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)].transpose(2, 1, 0)
         between = cdist(parts.places, parts.places)
         distance = math.prod(parts.steps) ** (1 / dimensions(self.geometry.grid))
@@ -208,7 +208,7 @@ class LatticeKrigingPlan(KrigingPlan):
         return max(tried, key=lambda prior: block_likelihood(prior.covariance, between, y))
 
     def _predicted(self, prior: Kriging, values: Float[Tensor, "channels *samples"]) -> Float[Tensor, "channels *grid"]:
-        parts = self._parts(PREDICTING, overlap=2)
+        parts = self._parts(PREDICTING_SIDES, overlap=2)
         return predicted_nodes(prior.covariance, parts, values.cpu().double().flatten(1), self.geometry.grid)
 
     def _parts(self, sides: Mapping[int, int], overlap: int = 1) -> Parts:

@@ -14,7 +14,7 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
-from coordnet.priors.kriging import SHARES, predicted
+from coordnet.priors.kriging import KRIGED_SHARES, predicted
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
 BETWEEN = np.abs(AT[:, None] - AT)
@@ -183,7 +183,7 @@ def test_kriging_has_a_share_beside_the_weights_of_others_by_how_little_nodes_va
     kriged, rest, both = (fit.render((32, 32), alignment="sample") for fit in fits)
     torch.testing.assert_close(both, share * kriged + (1 - share) * rest, rtol=0, atol=1e-6)
     report = fits[2].report
-    assert share in {0.0, *SHARES.values()} and report.best_psnr() == pytest.approx(fits[1].report.best_psnr())
+    assert share in {0.0, *KRIGED_SHARES.values()} and report.best_psnr() == pytest.approx(fits[1].report.best_psnr())
     weights = {candidate.prior: candidate.weight for candidate in report.candidates}
     assert weights.get("kriging:nugget=0", 0.0) == share and sum(weights.values()) == pytest.approx(1)
 
