@@ -249,7 +249,7 @@ class StackReport(FitReport):
     Attributes
     ----------
     candidates : list of Candidate
-        Every prior that was tried at hidden samples; empty where there were too few to hide some.
+        Every prior that was tried at hidden samples or has a weight.
     fits : list of FitReport
         The reports of the fits that have a weight, the one with the largest first; the iterations and the residual
         are those of that one.

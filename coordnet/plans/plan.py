@@ -165,6 +165,13 @@ class Plan(ABC):
         """
         return self.solve(CenteredValues.of(values)), None
 
+    def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
+        """Return the weight that this fit of one centered signal has, whatever errors hidden samples have.
+
+        By default it is 0: they decide.
+        """
+        return 0.0
+
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether a fit is worth its time, by the mean squared hidden errors of priors that were tried before.
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,6 +16,15 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import FitReport, KrigingReport
+from coordnet.plans.kriged_lattices import (
+    DECIDING_SIDES,
+    MOST_BLOCKS,
+    PREDICTING_SIDES,
+    Parts,
+    block_likelihood,
+    predicted_nodes,
+    relative_variance,
+)
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior, Setting
@@ -23,6 +33,13 @@ from coordnet.sampling.samples import Geometry
 
 MOST_DECIDING = 200  # samples in the middle whose likelihood is maximized, at most; time grows with their cube
 RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
+# Variances of a node given the samples around it, relative to the process's, up to which kriging has a share of the
+# weight of a lattice's fits, if the process is not rough (its smoothness is above the least), and these shares. Of 128
+# fields and crops, on which they were settled, 33 have the first: with a share of 1 they gain as much in the mean, but
+# lose three times as much at worst. With the second, twice the share gains 0.15 dB in the place of 0.09 dB on 26
+# fields, and loses 0.11 dB in the place of 0.05 dB on the only one of sixteen whole photographs that has it.
+KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
+FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
 NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
 
 
@@ -31,8 +48,8 @@ class Kriging(Prior):
     """A Gaussian process with an unknown constant mean and Matérn's covariance, observed with white noise.
 
     Parameters that are not given maximize the restricted likelihood of the samples (of the middle ones, if there are
-    more than ``MOST_DECIDING``). No sample is hidden for them, so that kriging suits few samples. Far beyond the
-    samples the prediction returns to the mean.
+    more than ``MOST_DECIDING``; of blocks of a lattice that skips nodes). No sample is hidden for them, so that kriging
+    suits few samples. Far beyond the samples the prediction returns to the mean.
 
     Attributes
     ----------
@@ -71,17 +88,25 @@ class Kriging(Prior):
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
-        return KrigingPlan(encoding, geometry, self, **options)
+        is_lattice = geometry.is_strided and geometry.is_nodal and self.nugget == 0
+        kind = LatticeKrigingPlan if is_lattice else KrigingPlan
+        return kind(encoding, geometry, self, **options)
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return kriging for short rows that have gaps or skip nodes, and no prior for other samples.
+        """Return kriging for short rows with gaps, and for short rows and lattices of 2 or 3 axes that skip nodes.
 
         Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
         noise can hardly be told from a rough one without.
         """
-        suits = setting.is_short_row and setting.fourier and not setting.robust
-        return (cls(nugget=0.0 if setting.geometry.is_strided else None),) if suits else ()
+        geometry = setting.geometry
+        is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) in (2, 3)
+        suits = (setting.is_short_row or is_lattice) and setting.fourier and not setting.robust
+        return (cls(nugget=0.0 if geometry.is_strided else None),) if suits else ()
+
+    def covariance(self, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """Return the covariance at distances in nodes; parameters that are not given are 0.5 and 1."""
+        return covariance(self.smoothness or SMOOTHNESSES[0], r / (self.scale or 1.0))
 
     @property
     def keeps_samples(self) -> bool:
@@ -109,6 +134,7 @@ class KrigingPlan(Plan):
     """
 
     has_gradient = by_likelihood = True
+    method = "kriging, dense"
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Kriging, **options: Any) -> None:
         if encoding.axis_encoders:
@@ -125,18 +151,78 @@ class KrigingPlan(Plan):
         """Return the coefficients for centered values; parameters are chosen for each signal."""
         return solve_each(self._solve, values)
 
+    def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> Kriging:
+        return most_likely(self.prior, self.geometry, values)
+
+    def _predicted(self, prior: Kriging, values: Float[Tensor, "channels *samples"]) -> Float[Tensor, "channels *grid"]:
+        return predicted(prior, self.geometry, values)
+
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        numbers: Any = most_likely(self.prior, self.geometry, values[0].detach())
-        f = predicted(numbers, self.geometry, values[0])
+        numbers: Any = self._most_likely(values[0].detach())
+        f = self._predicted(numbers, values[0])
         shape: Any = self.encoding.shape
         report = KrigingReport(
-            method="kriging, dense",
+            method=self.method,
             device="cpu",
             smoothness=None if numbers.smoothness == math.inf else numbers.smoothness,
             scale=numbers.scale,
             nugget=numbers.nugget,
         )
         return Fitted(continue_smoothly(f[None], shape, 2).to(values), report)
+
+
+class LatticeKrigingPlan(KrigingPlan):
+    """The best linear unbiased prediction of each node from the samples of a lattice around it, without noise.
+
+    The covariance maximizes the likelihood of blocks of samples. The time grows with the number of samples.
+    """
+
+    by_likelihood = False
+    method = "kriging, by parts"
+
+    def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
+        """Return 1 for rows, and what ``KRIGED_SHARES`` says of lattices by how much nodes vary, given the samples.
+
+        The lattice's own half, at twice the distance, says little of smooth signals. Photographs are mostly rough. In
+        320 rows a share of 1 gains 0.4 dB in the mean, if gains and losses are cut at 10 dB; those of photographs lose
+        0.02 dB.
+        """
+        shape = [n for n, nodes in zip(self.geometry.shape, self.geometry.grid, strict=True) if nodes > 1]
+        if len(shape) < 2 or min(shape) < FEWEST_ALONG:
+            return float(len(shape) < 2)
+        numbers = self._most_likely(values[0].detach())
+        is_rough = numbers.smoothness == SMOOTHNESSES[0]
+        variance = math.inf if is_rough else relative_variance(numbers.covariance, self._parts(DECIDING_SIDES))
+        return next((share for most, share in KRIGED_SHARES.items() if variance <= most), 0.0)
+
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return False: the lattice's own half is not fitted."""
+        return False
+
+    def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> Kriging:
+        parts = self._parts(DECIDING_SIDES)
+        y = values.cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)].transpose(2, 1, 0)
+        between = cdist(parts.places, parts.places)
+        distance = math.prod(parts.steps) ** (1 / dimensions(self.geometry.grid))
+        tried = tried_covariances(self.prior, distance)
+        return max(tried, key=lambda prior: block_likelihood(prior.covariance, between, y))
+
+    def _predicted(self, prior: Kriging, values: Float[Tensor, "channels *samples"]) -> Float[Tensor, "channels *grid"]:
+        parts = self._parts(PREDICTING_SIDES, overlap=2)
+        return predicted_nodes(prior.covariance, parts, values.cpu().double().flatten(1), self.geometry.grid)
+
+    def _parts(self, sides: Mapping[int, int], overlap: int = 1) -> Parts:
+        geometry: Any = self.geometry
+        side = sides[dimensions(geometry.grid)]
+        return Parts(geometry.shape, geometry.steps, geometry.offsets, side, side // overlap)
+
+
+def tried_covariances(prior: Kriging, distance: float) -> Iterator[Kriging]:
+    """Yield the prior with each covariance that is tried, for samples at a mean distance in nodes."""
+    smoothnesses = SMOOTHNESSES if prior.smoothness is None else (prior.smoothness,)
+    scales = [distance * s for s in RELATIVE_SCALES] if prior.scale is None else [prior.scale]
+    for smoothness, scale in itertools.product(smoothnesses, scales):
+        yield replace(prior, smoothness=smoothness, scale=scale)
 
 
 def predicted(
@@ -150,13 +236,12 @@ def predicted(
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known]
     n, nodes = len(x), np.indices(geometry.grid).reshape(len(geometry.grid), -1).T
-    smoothness, scale, nugget = prior.smoothness or SMOOTHNESSES[0], prior.scale or 1.0, prior.nugget or 0.0
     system = np.ones((n + 1, n + 1))
-    system[:n, :n] = covariance(smoothness, cdist(x, x) / scale) + np.diag((nugget + JITTER) / weights)
+    system[:n, :n] = prior.covariance(cdist(x, x)) + np.diag(((prior.nugget or 0.0) + JITTER) / weights)
     system[n, n] = 0.0
     right = torch.cat([y.T, y.new_zeros(1, len(y))])
     multipliers = torch.linalg.solve(torch.from_numpy(system), right)
-    f = torch.from_numpy(covariance(smoothness, cdist(nodes, x) / scale)) @ multipliers[:n] + multipliers[n]
+    f = torch.from_numpy(prior.covariance(cdist(nodes, x))) @ multipliers[:n] + multipliers[n]
     return f.T.reshape(-1, *geometry.grid)
 
 
@@ -167,16 +252,14 @@ def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "chann
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
     near = np.sort(np.abs(x - np.median(x, axis=0)).sum(1).argsort()[:MOST_DECIDING])
     between, root = cdist(x[near], x[near]), np.sqrt(weights[near])
-    smoothnesses = SMOOTHNESSES if prior.smoothness is None else (prior.smoothness,)
-    scales = [distance * s for s in RELATIVE_SCALES] if prior.scale is None else [prior.scale]
     nuggets = NUGGETS if prior.nugget is None else (prior.nugget,)
-    best, most = replace(prior, smoothness=smoothnesses[0], scale=scales[0], nugget=nuggets[0]), -math.inf
-    for smoothness, scale in itertools.product(smoothnesses, scales):
-        k = decomposed(root[:, None] * covariance(smoothness, between / scale) * root)
+    best, most = replace(prior, nugget=nuggets[0]), -math.inf
+    for tried in tried_covariances(prior, distance):
+        k = decomposed(root[:, None] * tried.covariance(between) * root)
         likelihoods = restricted_likelihoods(k, root[:, None] * y[near], root, np.array(nuggets))[0].sum(0)
         at = int(likelihoods.argmax())
         if likelihoods[at] > most:
-            best, most = Kriging(smoothness, scale, nuggets[at]), float(likelihoods[at])
+            best, most = replace(tried, nugget=nuggets[at]), float(likelihoods[at])
     return best
 
 

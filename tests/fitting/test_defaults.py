@@ -46,7 +46,7 @@ def test_priors_suit_the_samples(dims):
     assert default_prior(strided, fourier=False) == Smoothness(*STRIDED[dims])
     assert default_prior(random, fourier=False) == Adaptive()
     plates = ["plates"] * (dims < 4)
-    assert names(strided) == ["spline", *plates, *["local"] * (dims == 2)]
+    assert names(strided) == ["spline", *plates, *["local"] * (dims == 2), *["kriging"] * (dims in (2, 3))]
     assert names(random) == ["adaptive", *plates, *["local"] * (dims in (2, 3)), *["evolving"] * (dims > 2)]
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert names(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == ["adaptive", *plates]
@@ -76,8 +76,8 @@ def test_the_local_prior_is_for_pictures_and_clips_that_it_reconstructs_in_a_min
 
 
 def test_the_local_prior_is_not_for_weights_and_numbers_that_are_tuned():
-    assert names(Lattice((2000, 2000), (2, 2))) == ["spline", "local"]
-    assert names(Lattice((3000, 3000), (2, 2))) == ["spline"]
+    assert names(Lattice((2000, 2000), (2, 2))) == ["spline", "local", "kriging"]
+    assert names(Lattice((3000, 3000), (2, 2))) == ["spline", "kriging"]
     weighted = MaskedLattice((8, 8), weights=torch.rand(8, 8, 1))
     assert names(weighted) == ["adaptive", "plates"]
     assert choose(sampled("every:2"), tunable=True).prior == Smoothness(*STRIDED[2])

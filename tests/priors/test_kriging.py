@@ -5,12 +5,16 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import block_diag
+from scipy.spatial.distance import cdist
 from scipy.special import gamma, kv
 from scipy.stats import multivariate_normal
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
+from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+from coordnet.priors.kriging import KRIGED_SHARES, predicted
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
 BETWEEN = np.abs(AT[:, None] - AT)
@@ -21,6 +25,14 @@ def process(smoothness, scale, count, seed, noise=0.0):
     generator, nodes = np.random.default_rng(seed), np.arange(count)
     k = covariance(smoothness, np.abs(nodes[:, None] - nodes) / scale) + 1e-9 * np.eye(count)
     return np.linalg.cholesky(k) @ generator.standard_normal(count) + noise * generator.standard_normal(count)
+
+
+def fields(smoothness, scale, side, count):
+    """Return fields of a process of variance 1."""
+    nodes = np.indices((side, side)).reshape(2, -1).T
+    k = covariance(smoothness, cdist(nodes, nodes) / scale) + 1e-9 * np.eye(len(nodes))
+    drawn = np.linalg.cholesky(k) @ np.random.default_rng(0).standard_normal((len(nodes), count))
+    return torch.from_numpy(drawn.T.reshape(count, side, side, 1))
 
 
 def row(values, share=0.4, seed=0):
@@ -115,6 +127,76 @@ def test_every_second_node_of_a_smooth_process_is_not_fitted_like_its_own_half()
         f, best = (on_nodes(samples, prior).numpy() for prior in ("auto", cn.Kriging(2.5, 4.0, 0.0)))
         ratios.append(np.square(f - y).mean() / np.square(best - y).mean())
     assert np.exp(np.mean(np.log(ratios))) < 1.05
+
+
+@pytest.mark.parametrize(("side", "least"), [(30, 1e-9), (12, 0.03)])
+def test_lattices_are_predicted_from_parts_as_from_all_samples(side, least):
+    """One part is all samples. Samples farther than six others change the prediction by hundredths of its error."""
+    lattice = cn.Lattice((47, 46), (2, 2), (1, 0))
+    y = fields(1.5, 9.0, 47, 1)[:, :, :46, 0]
+    values, prior = y[(0, *lattice.slices)][None], cn.Kriging(1.5, 9.0, 0.0)
+    parts = Parts(lattice.shape, lattice.steps, lattice.offsets, side, side // 2)
+    found = predicted_nodes(prior.covariance, parts, values.flatten(1), lattice.grid)
+    dense = predicted(prior, lattice, values)
+    assert float((found - dense).square().mean()) < least**2 * float((dense - y).square().mean())
+
+
+def test_parts_cover_every_node_once():
+    parts = Parts((23, 5), (2, 1), (1, 0), 8, 4)
+    assert set(parts.samples().ravel()) == set(range(23 * 5)) and parts.lengths == (8, 5)
+    own, place = parts.owners(0, 46)
+    assert np.array_equal(1 + 2 * parts.starts[0][own] + place, np.arange(46))
+    assert place[own > 0].min() >= 2 and place[own < own.max()].max() <= 12
+
+
+def test_the_likelihood_of_blocks_is_that_of_independent_contrasts_of_one_variance():
+    """It is relative to another covariance's, as constants are left out."""
+    y = np.random.default_rng(0).standard_normal((7, 3, 2)) * [1.0, 4.0]
+    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
+
+    def greatest(scale):
+        k = contrasts.T @ (covariance(1.5, BETWEEN / scale) + JITTER * np.eye(7)) @ contrasts
+        total = 0.0
+        for channel in range(2):
+            z = (contrasts.T @ y[..., channel]).T.ravel()
+            variance = z @ np.linalg.solve(block_diag(k, k, k), z) / 18
+            total += multivariate_normal(np.zeros(18), variance * block_diag(k, k, k)).logpdf(z)
+        return total
+
+    found = [block_likelihood(cn.Kriging(1.5, scale).covariance, BETWEEN, y) for scale in (2.0, 5.0)]
+    assert found[0] - found[1] == pytest.approx(greatest(2.0) - greatest(5.0), rel=1e-6)
+
+
+def test_the_variance_of_the_farthest_node_is_that_of_its_error():
+    parts = Parts((6, 6), (2, 2), (0, 0), 6, 6)
+    x = 2.0 * np.indices((6, 6)).reshape(2, -1).T
+    k, near = (covariance(1.5, cdist(x, at) / 4) for at in (x, [[5.0, 5.0]]))
+    expected = 1 - (near.T @ np.linalg.solve(k, near))[0, 0]
+    assert relative_variance(cn.Kriging(1.5, 4.0).covariance, parts) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("smoothness", "scale", "share"), [(2.5, 5.0, 0.8), (1.5, 4.0, 0.15), (0.5, 5.0, 0.0)])
+def test_kriging_has_a_share_beside_the_weights_of_others_by_how_little_nodes_vary(smoothness, scale, share):
+    samples = cn.sample(fields(smoothness, scale, 32, 1)[0], "every:2")
+    others = cn.Stack(tuple(p for p in choose_prior(samples).priors if not isinstance(p, cn.Kriging)))
+    fits = [cn.fit(samples, prior=prior) for prior in (cn.Kriging(nugget=0.0), others, "auto")]
+    kriged, rest, both = (fit.render((32, 32), alignment="sample") for fit in fits)
+    torch.testing.assert_close(both, share * kriged + (1 - share) * rest, rtol=0, atol=1e-6)
+    report = fits[2].report
+    assert share in {0.0, *KRIGED_SHARES.values()} and report.best_psnr() == pytest.approx(fits[1].report.best_psnr())
+    weights = {candidate.prior: candidate.weight for candidate in report.candidates}
+    assert weights.get("kriging:nugget=0", 0.0) == share and sum(weights.values()) == pytest.approx(1)
+
+
+def test_every_second_node_of_smooth_fields_is_not_fitted_like_their_half():
+    """By that half alone the squared errors are 1.4 times those of the process's own numbers."""
+    ratios = []
+    for y in fields(2.5, 5.0, 32, 3):
+        samples = cn.sample(y, "every:2")
+        f, best = (cn.fit(samples, prior=prior) for prior in ("auto", cn.Kriging(2.5, 5.0, 0.0)))
+        errors = [float((g.render((32, 32), alignment="sample") - y).square().mean()) for g in (f, best)]
+        ratios.append(errors[0] / errors[1])
+    assert np.exp(np.mean(np.log(ratios))) < 1.1
 
 
 def test_gradients_are_those_of_a_linear_fit_with_the_numbers_held_fixed():

@@ -29,7 +29,8 @@ class Stack(Prior):
 
     Hidden samples have the shape of what is missing. Every candidate is fitted without them, and the weights, which are
     not negative and have the sum 1, are those of ``stacked_weights``. What has a weight is fitted to all samples. A
-    candidate that takes long is tried where those before it say that it may help (``Plan.is_promising``).
+    candidate that takes long is tried where those before it say that it may help (``Plan.is_promising``). One of which
+    hidden samples say little has a ``Plan.share`` in the place of such a weight.
 
     Attributes
     ----------
@@ -143,8 +144,8 @@ class StackPlan(Plan):
         coefficients = torch.stack([float(weights[k]) * fits[k].coefficients for k in used]).sum(0)
         learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
         reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
-        tried, total = ({k: 0.0 for k in used}, 0.0) if trial is None else (trial.tried, trial.hidden.error(weights))
-        report = _report(tried, total, self.prior.priors, weights, reports)
+        tried, total = ({}, 0.0) if trial is None else (trial.tried, trial.hidden.error(weights))
+        report = _report(dict.fromkeys(used, 0.0) | tried, total, self.prior.priors, weights, reports)
         return Fitted(coefficients, report, learned)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
@@ -165,9 +166,8 @@ class StackPlan(Plan):
 
 
 def _weights(report: Any) -> dict[str, float]:
-    """Return the weights that a report has by the texts of priors; where nothing was hidden, the first has it all."""
-    weights = {candidate.prior: candidate.weight for candidate in report.candidates}
-    return weights or {str(report.fits[0].prior): 1.0}
+    """Return the weights that a report has by the texts of priors."""
+    return {candidate.prior: candidate.weight for candidate in report.candidates}
 
 
 def _report(

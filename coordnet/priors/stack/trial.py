@@ -70,7 +70,8 @@ class Trial:
         self._is_small = math.prod(samples.grid) <= WHOLE[len(samples.grid)]
         held = self._own(0) or _draw(samples)
         if held is None:
-            self._remaining = next((k for k, prior in enumerate(candidates) if prior.searches), 0)
+            searching = (k for k, prior in enumerate(candidates) if prior.searches and plans[k].is_promising({}))
+            self._remaining = next(searching, 0)
             self._exact = self._exact_at_half(samples)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
@@ -79,6 +80,7 @@ class Trial:
                 self._race(held, samples)
                 self._refine(held, samples)
             self._exact = self._meeting(EXACT * float(values.square().mean()))
+        self._shares = np.array([plan.share(values) for plan in plans])
 
     def _exact_at_half(self, samples: Samples) -> list[int]:
         """Return the candidates that predict every second of a few samples from the others, but for rounding.
@@ -115,13 +117,16 @@ class Trial:
         return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
-        """Return the weight of every candidate: that of ``HiddenErrors``, if samples were hidden and errors tell.
+        """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
 
-        Otherwise one candidate has the weight 1: the last one whose errors are rounding, or the one that remains.
+        If no sample was hidden, or errors do not tell, one candidate has the weight 1 in its place: the last one whose
+        errors are rounding, which has no shares beside it, or the one that remains.
         """
-        if not self.errors or self._exact:
-            return np.eye(len(self.candidates))[self._exact[-1] if self._exact else self._remaining]
-        return self.hidden.weights()
+        one = np.eye(len(self.candidates))
+        if self._exact:
+            return one[self._exact[-1]]
+        weights = self.hidden.weights() if self.errors else one[self._remaining]
+        return (1 - self._shares.sum()) * weights + self._shares
 
     def _meeting(self, least: float) -> list[int]:
         """Return the candidates with a mean squared error of at most ``least`` that search for no numbers.
@@ -247,14 +252,9 @@ class Trial:
         return np.concatenate(errors)
 
     def _searched(self, k: int, windows: Sequence[Hidden]) -> Prior:
-        """Return a candidate with the numbers that it found before, or that its fit to all samples finds.
-
-        On the half of a lattice kriging finds its own: a length in nodes is twice as long there.
-        """
+        """Return a candidate with the numbers that it found before, or that its fit to all samples finds."""
         prior = self._settled.get(k, self.candidates[k])
         if not prior.searches or len(windows) > 1 or self._is_clustered:
-            return prior
-        if self._is_strided and self.plans[k].by_likelihood:
             return prior
         self._own(k)
         return prior.settled(self.fits[k].report)

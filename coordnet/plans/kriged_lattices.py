@@ -1,0 +1,134 @@
+"""Kriging of regular lattices by parts of equal lengths, whose samples have one covariance matrix."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.linalg import cholesky, solve_triangular
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from coordnet.plans.matern import JITTER
+from coordnet.sampling.axes import ByAxes
+
+# Samples along each axis of the blocks whose likelihood is maximized. Of 121 fields and crops, blocks of 8 to 16 choose
+# nearly the same covariances in the plane; time grows with the cube of a block's samples.
+DECIDING_SIDES = ByAxes({1: 200, 2: 10, 3: 5})
+MOST_BLOCKS = 60  # blocks at most, spread over the lattice
+PREDICTING_SIDES = ByAxes(
+    {1: 1000, 2: 24, 3: 10}
+)  # samples along each axis of the parts from which nodes are predicted
+
+Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # of distances in nodes
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of a lattice of equal lengths, at equal distances or nearly so, that together cover it.
+
+    Attributes
+    ----------
+    shape, steps, offsets : tuple of int
+        The number of samples along each axis, their distance in nodes, and the node of the first one.
+    side, apart : int
+        The samples along each axis of a part, fewer where the lattice has fewer, and between neighboring parts at most.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    offsets: tuple[int, ...]
+    side: int
+    apart: int
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The samples along each axis of a part."""
+        return tuple(min(n, self.side) for n in self.shape)
+
+    @cached_property
+    def starts(self) -> list[Int[np.ndarray, " _"]]:
+        """The first samples of the parts along each axis."""
+        spare = [n - m for n, m in zip(self.shape, self.lengths, strict=True)]
+        return [np.linspace(0, s, math.ceil(s / self.apart) + 1).round().astype(int) for s in spare]
+
+    @property
+    def places(self) -> Float[np.ndarray, "n axes"]:
+        """The places of a part's samples, in nodes from the first one."""
+        return np.indices(self.lengths).reshape(len(self.shape), -1).T * np.array(self.steps, float)
+
+    def samples(self, most: int | None = None) -> Int[np.ndarray, "parts n"]:
+        """Return the flat numbers of the samples of each part, or of ``most`` parts, spread over the lattice."""
+        firsts = np.array(list(itertools.product(*self.starts)))
+        if most is not None and len(firsts) > most:
+            firsts = firsts[np.linspace(0, len(firsts) - 1, most).round().astype(int)]
+        within = np.indices(self.lengths).reshape(len(self.shape), -1)
+        return np.asarray(np.ravel_multi_index(tuple(firsts.T[:, :, None] + within[:, None]), self.shape))
+
+    def owners(self, axis: int, nodes: int) -> tuple[Int[np.ndarray, " nodes"], Int[np.ndarray, " nodes"]]:
+        """Return for each node along an axis the part with the nearest middle, and the node's place in that part."""
+        firsts = self.offsets[axis] + self.steps[axis] * self.starts[axis]
+        middles = firsts + self.steps[axis] * (self.lengths[axis] - 1) / 2
+        own = np.searchsorted((middles[1:] + middles[:-1]) / 2, np.arange(nodes))
+        return own, np.arange(nodes) - firsts[own]
+
+
+def block_likelihood(
+    covariance: Covariance, between: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]
+) -> float:
+    """Return the restricted log-likelihood, up to a constant, of blocks of samples without noise.
+
+    Blocks are taken to be independent, each with an unknown mean, and all with the variance of greatest likelihood, one
+    for each channel.
+
+    Notes
+    -----
+    Eidsvik, Shaby, Reich, Wheeler and Niemi, "Estimation and prediction in spatial models with block composite
+    likelihoods" (2014).
+    """
+    n, blocks, channels = y.shape
+    factor = _factor(covariance, between)
+    white = solve_triangular(factor, np.hstack([np.ones((n, 1)), y.reshape(n, -1)]), lower=True, check_finite=False)
+    one, z = white[:, 0], white[:, 1:]
+    energy, freedom = one @ one, blocks * max(n - 1, 1)
+    left = (np.square(z).sum(0) - np.square(one @ z) / energy).reshape(blocks, channels).sum(0)
+    variances = np.maximum(left, np.finfo(float).tiny) / freedom
+    log_volume = blocks * (2 * np.log(factor.diagonal()).sum() + math.log(energy))
+    return float(-0.5 * (channels * log_volume + freedom * np.log(variances).sum()))
+
+
+def relative_variance(covariance: Covariance, parts: Parts) -> float:
+    """Return the variance of the prediction of the node farthest from samples, relative to that of the process."""
+    node = [(n - 1) // 2 * step + step // 2 for n, step in zip(parts.lengths, parts.steps, strict=True)]
+    factor = _factor(covariance, cdist(parts.places, parts.places))
+    white = solve_triangular(factor, covariance(cdist(parts.places, [node])), lower=True, check_finite=False)
+    return max(1 - float(np.square(white).sum()), 0.0)
+
+
+def predicted_nodes(
+    covariance: Covariance, parts: Parts, values: Float[Tensor, "channels n"], grid: tuple[int, ...]
+) -> Float[Tensor, "channels *grid"]:
+    """Return the best linear unbiased prediction of each node from the samples of the part around it."""
+    y = values[:, torch.from_numpy(parts.samples())].permute(2, 1, 0).flatten(1)
+    factor = torch.from_numpy(_factor(covariance, cdist(parts.places, parts.places)))
+    solved = torch.cholesky_solve(torch.cat([torch.ones_like(y[:, :1]), y], 1), factor)
+    means = solved[:, 1:].sum(0) / solved[:, 0].sum()
+    owners = [parts.owners(axis, n) for axis, n in enumerate(grid)]
+    local = [np.arange(place.min(), place.max() + 1) for _, place in owners]
+    places = np.stack(np.meshgrid(*local, indexing="ij"), -1).reshape(-1, len(grid)).astype(float)
+    weights = torch.from_numpy(covariance(cdist(places, parts.places)))
+    f = weights @ (solved[:, 1:] - solved[:, :1] * means) + means
+    part = np.ravel_multi_index(np.ix_(*(own for own, _ in owners)), [len(starts) for starts in parts.starts])
+    place = np.ravel_multi_index(np.ix_(*(at - at.min() for _, at in owners)), [len(at) for at in local])
+    f = f.reshape(len(places), -1, len(values))
+    return f[torch.from_numpy(place).flatten(), torch.from_numpy(part).flatten()].T.reshape(-1, *grid)
+
+
+def _factor(covariance: Covariance, between: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    k = covariance(between)
+    k[np.diag_indices_from(k)] += JITTER
+    return cholesky(k, lower=True, check_finite=False)
