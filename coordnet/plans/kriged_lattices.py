@@ -20,11 +20,10 @@ from coordnet.sampling.axes import ByAxes
 # nearly the same covariances in the plane; time grows with the cube of a block's samples.
 DECIDING_SIDES = ByAxes({1: 200, 2: 10, 3: 5})
 MOST_BLOCKS = 60  # blocks at most, spread over the lattice
-PREDICTING_SIDES = ByAxes(
-    {1: 1000, 2: 24, 3: 10}
-)  # samples along each axis of the parts from which nodes are predicted
+# Samples along each axis of the parts from which nodes are predicted.
+PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
 
-Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # of distances in nodes
+Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # from distances in nodes
 
 
 @dataclass(frozen=True)

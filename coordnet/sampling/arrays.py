@@ -128,7 +128,7 @@ def doubt_nines(values: Float[np.ndarray, "n channels"]) -> None:
             if np.abs(numbers[end] - others).min() > max(np.ptp(others), 1.0):
                 found = f"{counts[end]} of {counts.sum()} values are {numbers[end]:g}, far from all others"
                 advice = "is it a missing one (NaN in Python, --missing for the command)?"
-                warnings.warn(f"{found}: {advice}", _checks.CoordnetWarning, stacklevel=4)
+                warnings.warn(f"{found}: {advice}", _checks.CoordnetWarning, stacklevel=4)  # the caller of ``points``
 
 
 def as_tensor(array: Any, name: str) -> Tensor:

@@ -154,7 +154,6 @@ def points(
     periods = {name: float(_checks.positive(f"period[{name!r}]", length)) for name, length in periods.items()}
     texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
-    doubt_nines(y)
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
     if not (known := np.isfinite(y[kept]).any(0)).all():
@@ -213,6 +212,7 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.
         raise _checks.wrong("sigma", "positive finite numbers, or NaN at some points", f"{[*refused, np.nan][0]:g}")
     if np.isinf(x).any() or np.isinf(y).any():
         raise _checks.wrong("values" if np.isinf(y).any() else "coordinates", "finite numbers or NaN", "infinity")
+    doubt_nines(y)
     return x, y, np.broadcast_to(deviation, (len(x), 1))
 
 
