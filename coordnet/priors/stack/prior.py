@@ -145,7 +145,8 @@ class StackPlan(Plan):
         learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
         reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
         tried, total = ({}, 0.0) if trial is None else (trial.tried, trial.hidden.error(weights))
-        report = _report(dict.fromkeys(used, 0.0) | tried, total, self.prior.priors, weights, reports)
+        compared = tried | {k: 0.0 for k in used if k not in tried}
+        report = _report(compared, total, self.prior.priors, weights, reports)
         return Fitted(coefficients, report, learned)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
