@@ -334,7 +334,8 @@ def effective_density(
         effective = _effective_density(few, density, effective)
     elif not bool(penalty.any()):  # below a density of 1/2 the fixed point is 0; any constant serves a projection
         return effective.to(penalty)
-    return _effective_density(penalty, density, effective.to(penalty))
+    effective = effective.to(penalty)
+    return effective if few.shape == penalty.shape else _effective_density(penalty, density, effective)
 
 
 def _effective_density(penalty: Tensor, density: float, effective: Tensor) -> Tensor:
