@@ -323,6 +323,7 @@ def test_a_captured_graph_repeats_the_call(device, prior, n, monkeypatch):
     near(render(other), here.renderer((n + 5, n))(other.cpu()), 1e-4)
 
 
+@pytest.mark.slow
 def test_recorded_steps_solve_as_those_taken_one_by_one(device):
     """The first of solves with other weights and penalties is recorded, and the others repeat its kernels."""
     samples = sample(picture(), "random:0.5", generator=seeded())

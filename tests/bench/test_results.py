@@ -130,6 +130,7 @@ def test_a_run_goes_on_from_the_committed_records_of_cubes():
     assert found == 56
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_the_other_committed_records():
     for experiment in EXPERIMENTS:
         found = [r for r in read(RESULTS / "quality").values() if r["cell"]["experiment"] == experiment.name]

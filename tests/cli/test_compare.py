@@ -39,6 +39,7 @@ def same_fit(method, record):
     assert {n: method[n] for n in names} == {n: record[n] for n in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "singles"),
     [

@@ -95,6 +95,7 @@ def test_a_file_that_cannot_hold_the_grid_is_refused(run, table, tmp_path, optio
     assert {path.name for path in tmp_path.iterdir()} == {"stations.csv"}
 
 
+@pytest.mark.slow
 def test_lines_say_what_was_found(run, table):
     status, out, _ = run("grid", table, "--value", "t2m", "--missing", "-9999", *PRIOR)
     assert status == 0

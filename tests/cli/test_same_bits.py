@@ -57,6 +57,7 @@ def test_upscale(command, channels, factor):
     same(written, model, cn.upscale(given[..., 0] if channels == 1 else given, factor))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--sigma", 0.1)])
 def test_denoise(command, options):
     noisy = synthetic_photograph(12, 14) + 0.1 * torch.randn(12, 14, 3, generator=torch.Generator().manual_seed(0))

@@ -133,6 +133,7 @@ def test_a_prior_that_was_taught_keeps_its_spectrum(generator):
     torch.testing.assert_close(again.render(), fit.render(), atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_weights_leave_values_out(generator):
     """Bad detectors with another mask for each channel; what they say does not matter."""
     signal = planted((16, 14), generator)

@@ -97,6 +97,7 @@ def test_the_energy_of_a_parabola_is_the_same_on_coarse_nodes():
     assert energy(coarse, 2.0, coarse_cutoff(2, 0.5, 2.0, 2)) == pytest.approx(fine, rel=0.05)
 
 
+@pytest.mark.slow
 def test_noisy_points_choose_nearly_the_best_plate_with_hindsight():
     samples = cn.points(PLACES, NOISY)
 

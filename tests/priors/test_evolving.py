@@ -255,6 +255,7 @@ def test_fits_follow_offsets_and_factors(rng):
     torch.testing.assert_close(other, 300 - 50 * one, atol=0.5 * float(signal.std()), rtol=0)
 
 
+@pytest.mark.slow
 def test_channels_are_learned_apart(rng):
     signal, known = cube(rng)
     both = torch.cat([signal, signal.flip(0)], -1)

@@ -331,6 +331,7 @@ def test_plates_that_smooth_are_candidates_where_little_is_known_or_noise_was_se
         assert bool(smoothing(prior.text for prior in choose_prior(samples).priors)) == expected
 
 
+@pytest.mark.slow
 def test_noisy_rows_are_as_good_as_the_best_smoothing_spline():
     """Three random walks; the truth chooses SciPy's smoothing spline of 120 samples."""
     ratios = []
@@ -347,6 +348,7 @@ def test_noisy_rows_are_as_good_as_the_best_smoothing_spline():
     assert np.exp(np.log(ratios).mean()) < 1
 
 
+@pytest.mark.slow
 def test_a_stack_of_one_is_its_candidate():
     samples = masked(synthetic_photograph(16, 20), 0.5)
     for prior in (cn.Adaptive(), cn.Local(), *PLATES):

@@ -130,6 +130,7 @@ def test_a_constant_comes_back_and_so_does_a_constant_channel():
     assert torch.allclose(cn.denoise(y, 0.1, prior=cn.Adaptive()).signal[..., 1], torch.tensor(0.5), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_middle_decides_the_prior():
     truth = synthetic_photograph(72, 64, 1)
     y = noisy(truth, 0.1)

@@ -112,6 +112,7 @@ def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
     assert weights[f"denoiser:{f.__name__}"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "f"), [("denoise", identity), ("demosaic", blur), ("upscale", constant)])
 def test_the_other_functions_are_as_without_it_too(name, f):
     ours, weighed = without(name), getattr(cn, name)(*GIVEN[name], prior=cn.Denoiser(f))
@@ -190,6 +191,7 @@ def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_mo
     assert torch.equal(cn.upscale(smooth, prior=cn.Denoiser(blur)).signal, cn.upscale(smooth).signal)
 
 
+@pytest.mark.slow
 def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
     centered = TRUTH - TRUTH[KNOWN].mean(0)
     ours, weighed = without("inpaint"), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(oracle(centered)))
