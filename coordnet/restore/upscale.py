@@ -35,7 +35,8 @@ from coordnet.sampling.noise_model import NoiseModel
 MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
 # Smallest factor at which "auto" divides pixels. On sixteen photographs splines alone are better by 0.02 dB at 1.5, and
-# the local prior is better by 0.39 dB at 2.
+# the local prior is better by 0.39 dB at 2; on 21 fields of other kinds by 0.29 dB, and 0.12 dB worse at worst. Weights
+# by least squares at the picture enlarged from its half have 0.28 dB and the same worst, so that none are found.
 DIVIDED_FROM = 1.75
 WHITE = "white"  # noise that is not removed before a picture is enlarged
 Divider = Local | Denoiser  # the prior by which pixels are divided
