@@ -114,6 +114,7 @@ def test_bad_options_give_one_line_and_write_nothing(run, raw, tmp_path, options
     assert said in refused(run("data", *options, "--quiet"), tmp_path)
 
 
+@pytest.mark.slow
 def test_stand_ins_are_cut_as_their_page_says(data):
     assert cubes.cube(data / "video" / "carphone_pristine.mp4").shape == (120, 128, 128, 3)
     assert cubes.crop(data / "kodak" / "kodim01.png").shape == (480, 480, 3)

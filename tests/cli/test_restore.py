@@ -377,6 +377,7 @@ def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pat
     assert json.loads(Path("out/record.json").read_text())["pattern"] == pattern.upper()
 
 
+@pytest.mark.slow
 def test_demosaic_removes_noise_that_is_given(run):
     truth = synthetic_photograph(24, 28)
     raw = mosaic(truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0)), "RGGB")

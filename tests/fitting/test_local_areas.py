@@ -69,6 +69,7 @@ def test_it_is_above_splines_by_default_and_alone_keeps_a_constant():
     torch.testing.assert_close(constant, torch.full((24, 24, 1), 0.3))
 
 
+@pytest.mark.slow
 def test_wide_cells_take_no_larger_patches(monkeypatch):
     sizes, shapes = [], cell_means.joint_shapes
     monkeypatch.setattr(cell_means, "joint_shapes", lambda shape, **kw: sizes.append(shape) or shapes(shape, **kw))

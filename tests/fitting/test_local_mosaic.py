@@ -140,6 +140,7 @@ def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic():
     assert made.report.classes == 3 * 26 * 8
 
 
+@pytest.mark.slow
 def test_a_photograph_gains_over_the_adaptive_prior(data):
     truth = load(data / "kodak" / "kodim05.png")[208:240, 308:340].float()
     samples = sample(truth, "bayer:RGGB")

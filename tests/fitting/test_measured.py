@@ -148,6 +148,7 @@ def test_weights_leave_values_out(generator):
     assert float((found[0] - signal).square().mean()) < 0.05
 
 
+@pytest.mark.slow
 def test_a_plan_takes_a_batch(generator):
     signals = torch.stack([planted((12, 10), generator) for _ in range(2)])
     operator = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 10))

@@ -190,6 +190,7 @@ def test_the_plate_of_a_row_is_the_natural_spline_and_goes_on_as_a_polynomial(or
         np.testing.assert_allclose(made[inside], peer, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_aliasing_of_a_lattice_that_skips_samples_is_not_smoothed_as_noise(generator):
     frequencies = (
         torch.cartesian_prod(torch.fft.fftfreq(96), torch.fft.fftfreq(96)).double().norm(dim=1).reshape(96, 96)
@@ -258,6 +259,7 @@ def test_another_encoding_than_fourier_s_is_refused():
         fit_closed_form(cn.ComplexEncoding.like(cn.Gaussian, samples), samples, prior=cn.ThinPlate())
 
 
+@pytest.mark.slow
 def test_a_hole_in_the_middle_makes_no_trial_longer_than_a_part_of_limited_size(monkeypatch):
     """Where a part has hardly a sample, plates on all of a picture would take longer than its fit."""
     sizes = []

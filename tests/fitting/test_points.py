@@ -131,6 +131,7 @@ def test_plates_of_a_row_converge_to_the_natural_cubic_spline(nodes, largest):
     assert largest / 2 < np.abs(plate_at(queries, own, values, nodes) - spline).max() < largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "periodic"), [(2, (False, True)), (2.5, (False, False)), (5, (True, False))])
 def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
     places = np.random.default_rng(1).random((1500, 2)) * [110, 90]

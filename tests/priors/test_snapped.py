@@ -69,6 +69,7 @@ def test_the_few_points_that_are_left_in_a_fold_are_fitted_too():
     assert cn.fit(few, prior=Snapped(CUBIC, PLATES, is_weighed=False)).report.method
 
 
+@pytest.mark.slow
 def test_rough_points_are_weighed_by_the_middle_of_many_and_refits_keep_the_weights(monkeypatch):
     samples = cn.points(PIXELS, PICTURE[KNOWN], scales=[1.0, 1.0])
     fit = cn.fit(samples, prior=Snapped(CUBIC, PLATES))

@@ -467,6 +467,7 @@ def test_sparse_samples_are_judged_in_one_window_of_limited_size():
     assert window.values[0].numel() <= 2**15 * 1.02 and int(window.hidden.sum()) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "pattern"), [((300,), "every:2"), ((40, 36), "every:2x3")])
 def test_a_lattice_that_skips_nodes_and_has_gaps_is_fitted_as_the_nodes_that_are_known(shape, pattern):
     places = torch.stack(torch.meshgrid(*(torch.arange(float(n)) for n in shape), indexing="ij"))

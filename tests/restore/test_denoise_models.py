@@ -15,6 +15,7 @@ def noisy(model, generator, channels=3, size=(80, 72)):
     return truth, truth + model.variance(truth).sqrt() * model.process(size, channels, generator)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize(("prior", "channels"), [(cn.Local((4, 4)), 3), (cn.Adaptive(), 1)])
 def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):

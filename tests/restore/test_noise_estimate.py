@@ -223,6 +223,7 @@ def moving(texture, step):
     return torch.stack([texture.roll((step * k, -step * k), (0, 1)) for k in range(16)])
 
 
+@pytest.mark.slow
 def test_colored_noise_of_a_clip_is_found_unasked(generator):
     truth = moving(synthetic_photograph(64, 64).double(), 1)[:, 4:60, 4:60]
     white = torch.randn(truth.shape, generator=generator, dtype=torch.float64)

@@ -70,6 +70,7 @@ def test_means_over_cells_give_the_conditional_mean(spectrum, noise, generator):
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_measurements_with_weights_give_the_conditional_mean(spectrum, monkeypatch, generator):
     monkeypatch.setattr(data_terms, "NEAREST_TOLERANCE", 1e-5)
     blur = cn.operators.Blur(torch.tensor([[0.1, 0.2, 0.1], [0.2, 0.4, 0.0], [0.0, 0.1, 0.1]]).double(), (SIDE, SIDE))
