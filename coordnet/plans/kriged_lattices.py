@@ -23,12 +23,14 @@ MOST_BLOCKS = 60  # blocks at most, spread over the lattice
 # Samples along each axis of the parts from which nodes are predicted.
 PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
 
-Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # from distances in nodes
+Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # its argument is a distance in nodes
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a lattice of equal lengths, at equal distances or nearly so, that together cover it.
+    """Overlapping or adjacent parts of a lattice, all with the same lengths, that together cover it.
+
+    The distances between neighboring parts are equal but for rounding.
 
     Attributes
     ----------

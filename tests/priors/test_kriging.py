@@ -11,6 +11,7 @@ from scipy.special import gamma, kv
 from scipy.stats import multivariate_normal
 
 import coordnet as cn
+from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
@@ -186,6 +187,13 @@ def test_kriging_has_a_share_beside_the_weights_of_others_by_how_little_nodes_va
     assert share in {0.0, *KRIGED_SHARES.values()} and report.best_psnr() == pytest.approx(fits[1].report.best_psnr())
     weights = {candidate.prior: candidate.weight for candidate in report.candidates}
     assert weights.get("kriging:nugget=0", 0.0) == share and sum(weights.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("rows", "share"), [(12, 0.8), (10, 0.0)])
+def test_five_samples_along_an_axis_are_too_few_for_a_share(rows, share):
+    samples = cn.sample(fields(2.5, 5.0, 32, 1)[0][:rows], "every:2")
+    plan = cn.plan(FourierEncoding.like(samples), samples.geometry, cn.Kriging(nugget=0.0), dtype=torch.float64)
+    assert plan.share(samples.centered().unsqueeze(0)) == share
 
 
 def test_every_second_node_of_smooth_fields_is_not_fitted_like_their_half():

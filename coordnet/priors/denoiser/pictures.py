@@ -94,7 +94,10 @@ class LatticeDenoiser:
 
 
 def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | None]:
-    """Return a network copied to a device for use without gradients, and its dtype; what has no tensors as it is."""
+    """Return a copy of a network on a device, for use without gradients, and its dtype.
+
+    A function, or a network without tensors, is returned as it is, with None.
+    """
     if not isinstance(f, nn.Module) or not [*f.parameters(), *f.buffers()]:
         return f, None
     network = copy.deepcopy(f).eval().requires_grad_(False).to(device)
@@ -102,7 +105,7 @@ def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | No
 
 
 def called(f: Any, x: Pictures, *others: float) -> Tensor:
-    """Return what a function of pictures returns; a ``ValueError`` is raised if that is not finite, or not at all."""
+    """Return the result of a function of pictures, which has to be a finite tensor, or else raise a ``ValueError``."""
     try:
         made: Any = f(x, *others)
     except Exception as error:  # other arguments, layers of another number of channels, or anything of another
