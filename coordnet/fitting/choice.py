@@ -72,7 +72,7 @@ def choose_prior(
     """
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
     noise = 0.0 if is_mosaic(geometry.weights) else nugget(samples)  # mosaics are not weighed by hidden samples
-    if noise and len(by_channel(samples)) > 1:  # channels in units of their own have no noise in common
+    if noise and len(by_channel(samples)) > 1:  # groups of channels have no noise in common
         noise = 0.0
     geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry
     setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise)

@@ -113,8 +113,8 @@ def fit_closed_form(
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options.
 
     A Fourier encoding, which needs equally spaced nodes, is fitted to samples at unequal coordinates by blending, as
-    scattered points are. Where the prior learns from samples, channels in units of their own (``by_channel``)
-    are fitted one by one.
+    scattered points are. Where the prior learns from samples, groups of channels that do not tell of each other
+    (``channel_groups``) are fitted one by one.
     """
     if not hasattr(samples, "geometry"):
         raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)

@@ -18,7 +18,7 @@ class SeveralReports(FitReport):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchReport(SeveralReports):
-    """The report of signals, or of channels in units of their own, that were fitted one by one.
+    """The report of signals, or of groups of channels, that were fitted one by one.
 
     It has the worst of their numbers, and the report of each.
     """

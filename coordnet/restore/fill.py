@@ -69,7 +69,7 @@ def fill(
         Real numbers; those that are NaN are missing. Coordinates increase or decrease, at equal or unequal distances.
     dim : str or sequence of str, optional
         The dimensions of the signal, by default those with numbers or times as coordinates. The others hold channels;
-        those in units of their own, as variables have them, are filled one by one (see ``cn.fit``).
+        groups that do not tell of each other are filled one by one (see ``cn.fit``).
         A dimension of time, by its coordinates, their units or its name, may be anywhere.
     max_gap : number or duration, optional
         The longest gap that is filled, along time or the only dimension: the distance of the values before and after
@@ -283,7 +283,7 @@ def _in_blocks(
 def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
     """Return how gaps are filled with what some blocks of the signal teach, and the prior that this takes.
 
-    Blocks of channels in units of their own teach nothing: each block is filled under what it learns itself.
+    Blocks of several groups of channels teach nothing: each block is filled under what it learns itself.
     """
     samples = [gaps.samples(block) for block in some]
     prior = gaps.chosen(samples[0])

@@ -6,6 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.fitting.by_channel import by_channel
+from coordnet.fitting.channel_groups import channel_groups
 
 from ..helpers import synthetic_photograph
 
@@ -94,7 +95,58 @@ def test_colors_stay_together():
     assert by_channel(picture) == [picture]
     dark = cn.Samples(picture.geometry, picture.values * torch.tensor([1.0, 1e-3, 0.0]))
     assert by_channel(dark) == [dark]
-    assert len(by_channel(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 3
+    assert len(by_channel(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 2
+
+
+def waves(side=32):
+    """Return three channels (side, side, 3): a smooth one, white noise, and a smooth one of other waves."""
+    y, x = np.meshgrid(*2 * [np.linspace(0, 1, side)], indexing="ij")
+    noise = np.random.default_rng(3).normal(size=(side, side))
+    return np.stack([np.sin(5 * x + 3 * y), noise, np.cos(4 * x) * np.sin(6 * y)], -1)
+
+
+def grouped(signal, pattern="full"):
+    """Return the groups of a plane's channels as lists of numbers."""
+    samples = cn.sample(signal, pattern, dimensions=2, generator=torch.Generator().manual_seed(0))
+    return [group.nonzero()[:, 0].tolist() for group in channel_groups(samples)]
+
+
+@pytest.mark.parametrize("pattern", ["full", "every:2", "random:0.3", "random:0.1", "entries:0.5"])
+def test_a_smooth_channel_of_a_plane_is_apart_from_a_rough_one(pattern):
+    signal = waves()
+    assert grouped(signal, pattern) == [[0, 2], [1]]
+    assert grouped((signal - signal.min()) / np.ptp(signal), pattern) == [[0, 2], [1]]
+    assert grouped(signal[..., [1, 2, 0]] * 1e-3 + 5, pattern) == [[0], [1, 2]]
+
+
+def test_channels_of_a_plane_that_tell_of_each_other_or_are_as_rough_stay_together():
+    signal = waves()
+    white = np.random.default_rng(4).normal(size=(32, 32))
+    assert grouped(np.stack([signal[..., 1], white], -1)) == [[0, 1]]
+    assert grouped(np.stack([signal[..., 1], signal[..., 1] + signal[..., 0]], -1)) == [[0, 1]]
+    assert grouped(np.stack([signal[..., 1], np.ones((32, 32))], -1)) == [[0, 1]]
+
+
+def test_colors_are_apart_from_a_height_beside_them():
+    picture = synthetic_photograph(32, 32).numpy()
+    beside = np.concatenate([picture, waves()[..., 1:2]], -1)
+    assert grouped(picture) == [[0, 1, 2]]
+    assert grouped(beside) == [[0, 1, 2], [3]]
+
+
+def test_groups_of_channels_are_what_each_is_alone_in_the_order_of_the_channels():
+    signal = torch.from_numpy(waves(16))
+
+    def made(part):
+        samples = cn.sample(part, "random:0.5", dimensions=2, generator=torch.Generator().manual_seed(0))
+        return cn.fit(samples, prior=PLATE)
+
+    joined, smooth, rough = made(signal), made(signal[..., [0, 2]]), made(signal[..., [1]])
+    for of in (cn.Reconstruction.render, cn.Reconstruction.std, lambda fit: torch.stack(fit.interval())):
+        expected = torch.cat([of(smooth)[..., :1], of(rough), of(smooth)[..., 1:]], -1)
+        torch.testing.assert_close(of(joined), expected, rtol=0, atol=1e-12)
+    errors = [10 ** (-fit.expected_psnr() / 10) for fit in (smooth, rough)]
+    assert 10 ** (-joined.expected_psnr() / 10) == pytest.approx((2 * errors[0] + errors[1]) / 3)
 
 
 def test_rows_that_do_not_tell_of_each_other_are_fitted_alone():
