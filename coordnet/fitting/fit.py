@@ -52,9 +52,9 @@ def fit(
     minutes.
 
     Channels are fitted together, as colors are, which share what is learned. Groups of channels that do not tell of
-    each other (``channel_groups``) are fitted one by one, each as if it were alone, in as many times the processor time,
-    and ``report.signals`` has the report of each: columns of ``cn.points``, channels in units of their own, and channels
-    of unlike roughness whose steps do not correlate. Networks, and priors that learn nothing, take all together.
+    each other (``channel_groups``) are fitted one by one, each as if it were alone, in as many times the processor
+    time, and ``report.signals`` has the report of each: columns of ``cn.points``, channels in units of their own, and
+    those of unlike roughness whose steps do not correlate. Networks, and priors that learn nothing, take all together.
 
     The result is one model. The command and ``cn.inpaint`` cut lattices of more than 4 million points into tiles, which
     take less memory and leave no model.
