@@ -49,10 +49,10 @@ from .restore.fill import fill as fill
 from .restore.inpaint import inpaint as inpaint
 from .restore.noise_estimate import estimate_noise as estimate_noise
 from .restore.regrid import regrid as regrid
-from .restore.reports import InpaintReport as InpaintReport
-from .restore.reports import RestoredReport as RestoredReport
-from .restore.reports import UpscaleReport as UpscaleReport
+from .restore.restored import InpaintReport as InpaintReport
 from .restore.restored import Restored as Restored
+from .restore.restored import RestoredReport as RestoredReport
+from .restore.restored import UpscaleReport as UpscaleReport
 from .restore.smooth import smooth as smooth
 from .restore.upscale import upscale as upscale
 from .sampling import AreaLattice as AreaLattice

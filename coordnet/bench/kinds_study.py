@@ -24,7 +24,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.bench.package_fields import FIELDS
-from coordnet.bench.point_peers import KERNELS
+from coordnet.bench.points_study import KERNELS
 from coordnet.bench.record_tables import Frame, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import finite, once, tried

@@ -2,18 +2,20 @@
 
 import io
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, median_filter
+from skimage.restoration import denoise_tv_chambolle
 from torch import Tensor
 
-from coordnet.bench import noise_peers
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline
 from coordnet.bench.peers import unchanged
 from coordnet.comparison.stopwatch import timed
@@ -23,12 +25,16 @@ from coordnet.sampling import Samples, sample
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer
 
+FLOOR = 0.0004  # variance of a camera's noise at 0
 GAINS = (0.005, 0.02)  # variance of a camera's noise per unit of the signal
-FLOOR = 0.0004  # variance of its noise at 0
 PHOTON = 0.01  # signal of one photon in a mosaic
 SIGMA_BEFORE_JPEG, SIGMA_COLORED = 0.05, 0.1  # standard deviations; the latter after filtering
 SHARE_LOST = 0.05  # share of the pixels that are black or white
 QUALITIES = (10, 20, 40)  # qualities of JPEG files without other noise
+NLM_STRENGTHS = (3, 5, 7, 10, 14, 20)  # filter strengths of OpenCV's non-local means, in 8-bit values
+TV_WEIGHTS = (0.01, 0.02, 0.03, 0.05, 0.08)  # weights of total variation
+SIGMAS = (0.02, 0.035, 0.05, 0.08)  # standard deviations that CBM3D is given
+QUADRATURE = 41  # nodes of the quadrature over the noise
 
 Degrade = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
@@ -141,8 +147,8 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
     ours = Method("denoise", Cleaned()), Method("denoise, white", Cleaned("white"))
     nothing = baseline("nothing", unchanged)
     blind = (
-        baseline("non-local means (OpenCV), best of 6", noise_peers.non_local_means, package="cv2"),
-        baseline("CBM3D, best of 4 σ", noise_peers.best_block_matching, package="bm3d"),
+        baseline("non-local means (OpenCV), best of 6", non_local_means, package="cv2"),
+        baseline("CBM3D, best of 4 σ", best_block_matching, package="bm3d"),
     )
     tasks: dict[Task, Sequence[Method]] = {}
 
@@ -154,16 +160,96 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
     for quality, ending in ((None, ""), (95, ", then JPEG 95")):
         add(f"photons through a mosaic, demosaiced{ending}", partial(mosaic, quality=quality), blind)
     for width in (1.0, 2.0):
-        told = baseline("BM3D, true spectrum", noise_peers.told_spectrum, package="bm3d", width=width)
+        told = baseline("BM3D, true spectrum", told_spectrum, package="bm3d", width=width)
         add(f"white filtered by a Gaussian of {width:g} px", partial(colored, width=width), (told,))
     for gain in GAINS:
         for clipped in (False, True):
-            told = baseline("Anscombe and CBM3D, true noise", noise_peers.stabilized, package="bm3d", gain=gain)
+            told = baseline("Anscombe and CBM3D, true noise", stabilized, package="bm3d", gain=gain)
             name = f"variance {FLOOR} + {gain} x{', 8 bits' * clipped}"
             add(name, partial(camera, gain=gain, clipped=clipped), (told,))
-    add("salt and pepper, 5 %", salted, (baseline("median of 3×3", noise_peers.median),))
+    add("salt and pepper, 5 %", salted, (baseline("median of 3×3", median),))
     for quality in QUALITIES:
         task = Noisy(f"JPEG {quality}", "full", measure="clean", degrade=partial(decoded, quality=quality))
-        smooth = baseline("total variation, best of 5", noise_peers.best_total_variation)
+        smooth = baseline("total variation, best of 5", best_total_variation)
         tasks[task] = (smooth, nothing, Method("denoise, noise jpeg", Unrounded(quality)))
     return tasks
+
+
+def _array(case: Case) -> np.ndarray:
+    return case.samples.values.double().cpu().numpy()
+
+
+def _like(case: Case, made: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(made)).reshape(case.samples.values.shape).to(case.samples.values)
+
+
+def non_local_means(case: Case) -> Tensor:
+    """Denoise at 8 bits by OpenCV's ``fastNlMeansDenoisingColored`` with the best strength, chosen with hindsight."""
+    import cv2  # pyright: ignore[reportMissingImports]
+
+    picture: Any = np.uint8(np.round(255 * np.clip(_array(case), 0, 1)))
+    return case.best(
+        _like(case, cv2.fastNlMeansDenoisingColored(picture, None, h, h, 7, 21) / 255.0) for h in NLM_STRENGTHS
+    )
+
+
+def median(case: Case) -> Tensor:
+    """Take medians of 3×3 pixels."""
+    return _like(case, median_filter(_array(case), size=(3, 3, 1)))
+
+
+def best_total_variation(case: Case) -> Tensor:
+    """Denoise by scikit-image's ``denoise_tv_chambolle`` with the best weight, chosen with hindsight."""
+    return case.best(_like(case, denoise_tv_chambolle(_array(case), weight, channel_axis=-1)) for weight in TV_WEIGHTS)
+
+
+def best_block_matching(case: Case) -> Tensor:
+    """Denoise by CBM3D with the best standard deviation, chosen with hindsight."""
+    with _bm3d() as denoise:
+        return case.best(_like(case, denoise(_array(case), sigma)) for sigma in SIGMAS)
+
+
+def told_spectrum(case: Case, width: float) -> Tensor:
+    """Denoise by BM3D with the true power spectrum of noise that was filtered by a Gaussian."""
+    values = _array(case)
+    impulse = np.zeros(values.shape[:2])
+    impulse[0, 0] = 1
+    power = np.abs(np.fft.fft2(gaussian_filter(impulse, width, mode="wrap"))) ** 2
+    power *= SIGMA_COLORED**2 * impulse.size / power.mean()
+    with _bm3d() as denoise:
+        return _like(case, denoise(values, np.stack([power] * 3, -1)))
+
+
+def stabilized(case: Case, gain: float) -> Tensor:
+    """Denoise by the generalized Anscombe transform, CBM3D, and the exact inverse, with the true gain and floor.
+
+    The inverse is that of the mean of the transform, by quadrature (Mäkitalo and Foi, 2013).
+    """
+
+    def f(y: np.ndarray) -> np.ndarray:
+        return 2 / gain * np.sqrt(np.maximum(gain * y + 0.375 * gain**2 + FLOOR, 0))
+
+    values, nodes = _array(case), np.polynomial.hermite_e.hermegauss(QUADRATURE)
+    x = np.linspace(0, 1, 1001)
+    y = x[:, None] + np.sqrt(FLOOR + gain * x)[:, None] * nodes[0]
+    y = np.clip(y, 0, 1) if values.min() >= 0 and values.max() <= 1 else y
+    means = f(y) @ (nodes[1] / nodes[1].sum())
+    top = f(np.array(1.0))
+    with _bm3d() as denoise:
+        return _like(case, np.interp(top * denoise(f(values) / top, 1 / top), means, x))
+
+
+@contextmanager
+def _bm3d() -> Iterator[Callable[..., np.ndarray]]:
+    """Yield CBM3D; its package calls a name that NumPy 2.4 removed where it is given a spectrum."""
+    import bm3d  # pyright: ignore[reportMissingImports]
+
+    name = "trapz"
+    missing = not hasattr(np, name)
+    if missing:
+        setattr(np, name, np.trapezoid)
+    try:
+        yield bm3d.bm3d_rgb
+    finally:
+        if missing:
+            delattr(np, name)

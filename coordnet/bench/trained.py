@@ -16,7 +16,7 @@ from coordnet.fitting.fit import fit
 from coordnet.priors.base import Prior
 from coordnet.priors.denoiser import Demosaicker, Denoiser
 from coordnet.priors.denoiser.demosaicker import demosaicked
-from coordnet.priors.denoiser.ffdnet import PACKAGE, ffdnet
+from coordnet.priors.denoiser.named import PACKAGE, ffdnet
 from coordnet.restore.denoise import denoise
 from coordnet.restore.upscale import upscale
 

@@ -20,8 +20,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.files import available_memory
 from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.cell_means import DEGREE
-from coordnet.restore.reports import UpscaleReport
-from coordnet.restore.restored import Restored
+from coordnet.restore.restored import Restored, UpscaleReport
 from coordnet.restore.rows import IN_MEMORY, upscale_rows
 from coordnet.restore.upscale import WHITE, divider, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled

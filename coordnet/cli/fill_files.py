@@ -19,12 +19,11 @@ from coordnet.cli.large import budget, write_blocks
 from coordnet.comparison.stopwatch import once, versions
 from coordnet.media.files import mismatch
 from coordnet.plans.hold_out import middle
-from coordnet.plots.restoring import filled_figure
+from coordnet.plots.fits import filled_figure
 from coordnet.restore.blocks import check_chunks
 from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
-from coordnet.restore.reports import RestoredReport
-from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS
+from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS, RestoredReport
 from coordnet.xarray.datasets import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 

@@ -21,14 +21,12 @@ from coordnet.media.signal import from_depth
 from coordnet.media.tags import Tags
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.networks.several_reports import TiledReport
-from coordnet.plots.fits import restoration_figure
+from coordnet.plots.fits import noise_figure, restoration_figure
 from coordnet.plots.panels import sampled_picture
-from coordnet.plots.restoring import noise_figure
 from coordnet.priors.base import Prior
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
-from coordnet.restore.reports import InpaintReport
-from coordnet.restore.restored import Restored, Tiles
+from coordnet.restore.restored import InpaintReport, Restored, Tiles
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.fitting.channel_groups import channel_groups, known_values
-from coordnet.fitting.uncertainty.score import Score
+from coordnet.fitting.uncertainty.point_blocks import Score
 from coordnet.metrics.scores import decibels
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork

@@ -15,10 +15,9 @@ from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.snapped import Snapped
+from coordnet.priors.snapped import NearestNodes, Snapped
 from coordnet.priors.stack import Stack
 from coordnet.sampling.grids import is_mosaic
-from coordnet.sampling.nearest_nodes import NearestNodes
 from coordnet.sampling.samples import Geometry, Samples
 
 LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate

@@ -14,12 +14,12 @@ import tifffile
 import torch
 from jaxtyping import Float
 from PIL import Image
+from scipy.spatial import KDTree
 from skimage.transform import resize, resize_local_mean
 from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.palettes import indexed
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 from coordnet.media.tags import Tags, read_tags
 
@@ -42,6 +42,7 @@ _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
 _CROP = _SIZE + r"(?:\+(\d+)\+(\d+))?"
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())  # otherwise Python prints what tifffile logs
+COLORS = 256  # colors in a palette
 
 
 def read_image(path: StrPath, *, size: str | None = None, crop: str | None = None, memory: int | None = None) -> Media:
@@ -279,3 +280,19 @@ def tiff_options(channels: int, *, alpha: bool) -> dict[str, Any]:
         "extrasamples": extra or None,
         "metadata": None,
     }
+
+
+def indexed(pixels: np.ndarray, kept: np.ndarray, palette: np.ndarray | None) -> Image.Image:
+    """Return a picture (height, width, 3) whose palette has the colors of the kept pixels (height, width).
+
+    These are those of a ``palette`` (colors, 3), in its order, where one is given. Other pixels get the nearest of 256
+    colors, those that are left being chosen for them.
+    """
+    others, colors = pixels[~kept], np.unique(pixels[kept], axis=0) if palette is None else palette
+    if len(others) and len(colors) < COLORS:
+        chosen = np.asarray(Image.fromarray(others[None]).quantize(COLORS - len(colors)).convert("RGB"))[0]
+        colors = np.concatenate([colors, np.unique(chosen, axis=0)])
+    distinct, first = np.unique(colors, axis=0, return_index=True)
+    picture = Image.fromarray(first[KDTree(distinct).query(pixels)[1]].astype(np.uint8))
+    picture.putpalette(colors.tobytes())
+    return picture

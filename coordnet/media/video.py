@@ -18,8 +18,7 @@ from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.palettes import indexed
-from coordnet.media.picture_files import resize_and_crop
+from coordnet.media.picture_files import indexed, resize_and_crop
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
 from coordnet.media.soundtrack import add_sound, find_track
 from coordnet.media.tags import Tags

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -19,16 +19,59 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.stack import Stack
-from coordnet.sampling.nearest_nodes import NearestNodes
+from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.points import Points
-from coordnet.sampling.samples import Geometry
+from coordnet.sampling.samples import Geometry, Samples
 
+MOST_BOX_NODES = 2**19  # nodes of the box around points at most: the priors of pictures take minutes for more
+LEAST_KNOWN = 0.1  # share of the nodes in the box that are nearest to a point at least; clusters and tracks leave fewer
 ROUGH_ORDER = 3  # order of the plates that suit rough signals at most: photographs and terrain have 1.5 to 3
 ROUGH_CUTOFF = 1.4  # their cut-off in radians a node at least: nodes are as near as half the points' mean distance
 
 ROUGH_ERROR = 0.002  # their squared error at hidden points, relative to the variance of the values, at least
 DECIDING = 2**15  # nodes of the middle of a lattice that decides on the weights of both: that of 8,000 points
 FEWEST_DECIDING = 1000  # points in that middle at least, or all points decide
+
+
+@dataclass(frozen=True)
+class NearestNodes:
+    """The box of the nodes that are nearest to points, with gaps where a node has none."""
+
+    box: tuple[slice, ...]  # where the box is in the lattice of the points
+    geometry: MaskedLattice  # the nodes in the box; those that are nearest to a point of a positive weight are known
+    index: Int[Tensor, " n"]  # the flat index in the box of the node nearest to each point
+
+    @classmethod
+    def of(cls, points: Geometry, least: float = LEAST_KNOWN) -> "NearestNodes | None":
+        """Return the nodes nearest to points in a plane.
+
+        None is returned where a picture's priors do not suit these: on other lattices, on those that wrap around, for a
+        drift, for weights that differ, and for points in clusters or tracks, which leave less than the ``least`` share
+        of the nodes known.
+        """
+        wraps = any(axis.periodic for axis in points.axes)
+        if len(points.grid) != 2 or min(points.grid) < 2 or wraps or points.drift is not None or not points.is_binary:
+            return None
+        row, column = points.nodes // points.grid[1], points.nodes % points.grid[1]
+        box = tuple(slice(int(at.min()), int(at.max()) + 1) for at in (row, column))
+        lengths = tuple(side.stop - side.start for side in box)
+        if lengths[0] * lengths[1] > MOST_BOX_NODES:
+            return None
+        index = (row - box[0].start) * lengths[1] + column - box[1].start
+        weights = points.full_weights
+        count = weights.new_zeros(lengths[0] * lengths[1], weights.shape[1]).index_add(0, index, weights)
+        if int((count > 0).sum()) < least * count.numel():
+            return None
+        geometry = MaskedLattice(lengths, weights=count.clamp(max=1).reshape(*lengths, -1))
+        return cls(box, geometry, index)
+
+    def samples(self, values: Float[Tensor, "n channels"], weights: Float[Tensor, "n _"]) -> Samples:
+        """Return the mean of the known values at each node."""
+        size = self.geometry.grid[0] * self.geometry.grid[1]
+        weights = weights.to(values)
+        total = values.new_zeros(size, values.shape[1]).index_add(0, self.index, weights * values)
+        count = values.new_zeros(size, weights.shape[1]).index_add(0, self.index, weights)
+        return Samples(self.geometry, (total / count.clamp(min=1)).reshape(*self.geometry.grid, -1))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from coordnet.priors.local.denoising import smoothed
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise import ClippedNoise, refuse_more_than
 from coordnet.restore.noise_estimate import mosaic_noise
-from coordnet.restore.reports import InpaintReport
-from coordnet.restore.restored import Restored
+from coordnet.restore.restored import InpaintReport, Restored
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.patterns import Bayer, WeightedBayer

@@ -20,8 +20,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit
 from coordnet.restore.labeled import Labeled
-from coordnet.restore.reports import RestoredReport
-from coordnet.restore.restored import fit_large
+from coordnet.restore.restored import RestoredReport, fit_large
 from coordnet.sampling.arrays import is_divided
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import RectilinearLattice

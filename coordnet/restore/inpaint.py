@@ -18,8 +18,7 @@ from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import are_wide
 from coordnet.priors.base import REQUIRED, Prior, as_prior
-from coordnet.restore.reports import InpaintReport
-from coordnet.restore.restored import Restored, Tiles, fit_large
+from coordnet.restore.restored import InpaintReport, Restored, Tiles, fit_large
 from coordnet.sampling.arrays import Array, as_mask, as_signal, count_axes_by_mask
 from coordnet.sampling.forward import are_clustered
 from coordnet.sampling.patterns import Pattern, sample

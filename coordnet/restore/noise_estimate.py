@@ -9,9 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.restore.demosaiced_noise import demosaiced_noise
 from coordnet.restore.drawn import is_drawn, rounding_error
-from coordnet.restore.linear_demosaicing import bilinear, malvar
+from coordnet.restore.linear_demosaicing import bilinear, demosaiced_noise, malvar
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise

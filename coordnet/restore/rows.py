@@ -15,7 +15,7 @@ from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.plans.plan import Plan
-from coordnet.restore.reports import UpscaleReport
+from coordnet.restore.restored import UpscaleReport
 from coordnet.restore.upscale import enlarged, premultiplied, unmultiplied
 from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind, center, choose, pixel_plan, smoothed
 

@@ -24,8 +24,7 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.cell_means import MAX_DIVISION
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.denoise import denoise
-from coordnet.restore.reports import UpscaleReport
-from coordnet.restore.restored import Restored, has_opacity
+from coordnet.restore.restored import Restored, UpscaleReport, has_opacity
 from coordnet.restore.upscale_choice import NOISE_SIDE, PIXEL_KINDS, Pictures, PixelKind, center, choose, fitted
 from coordnet.sampling.arrays import Array, as_signal, count_axes, is_divided
 from coordnet.sampling.grids import AreaLattice

@@ -18,7 +18,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.local.cell_means import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.noise import seen_level
-from coordnet.restore.reports import UpscaleReport
+from coordnet.restore.restored import UpscaleReport
 from coordnet.sampling.grids import AreaLattice, Lattice
 
 # Held-out PSNR of five photographs' 480×480 crops, halved by averaging and enlarged again, with σ fixed: 27.23, 27.56,

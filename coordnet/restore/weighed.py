@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
-from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.plug_and_play import Scale
 from coordnet.priors.denoiser.weighing import squared_gains, sure_share
 from coordnet.restore.noise import ClippedNoise
 

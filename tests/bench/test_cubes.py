@@ -6,8 +6,7 @@ import pytest
 from coordnet.bench import cube_fields
 from coordnet.bench import cubes_study as cubes
 from coordnet.bench.cube_fields import Given, clouds, clouds_of_other_days, frames, points, random, rmse
-from coordnet.bench.cube_peers import CUBE_PEERS, dineof
-from coordnet.bench.cubes_study import Cubes, errors, ratios
+from coordnet.bench.cubes_study import CUBE_PEERS, Cubes, dineof, errors, ratios
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report
 

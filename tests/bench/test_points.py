@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from coordnet.bench.point_clouds import CLOUDS, FIELDS_OF_POINTS, Given, of_field, of_photograph, of_row
-from coordnet.bench.point_peers import peers, rms
-from coordnet.bench.points_study import WANTED, PointsStudy, every_score, figure, ratios
+from coordnet.bench.points_study import WANTED, PointsStudy, every_score, figure, peers, ratios, rms
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report, run
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.fitting.uncertainty.folds import SampleTable
-from coordnet.fitting.uncertainty.strips import strips_like_borders
+from coordnet.fitting.uncertainty.folds import SampleTable, strips_like_borders
 
 
 def random(shape, share=0.5):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors.stack.stacked_weights import stacked_weights
+from coordnet.priors.stack.hidden_errors import stacked_weights
 
 
 def filled(signal, known):

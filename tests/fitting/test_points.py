@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 import coordnet as cn
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
-from coordnet.fitting.uncertainty.score import block_score
+from coordnet.fitting.uncertainty.point_blocks import block_score
 from coordnet.priors.plates import cross_validation, tiles
 from coordnet.priors.plates import plate as plates
 from coordnet.priors.plates.cross_validation import FieldErrors

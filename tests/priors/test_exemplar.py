@@ -7,8 +7,7 @@ import torch
 import coordnet as cn
 from coordnet.fitting.choice import suited
 from coordnet.priors.base import Setting
-from coordnet.priors.exemplar.matching import Search
-from coordnet.priors.exemplar.resolutions import fog, resolutions
+from coordnet.priors.exemplar.matching import Search, fog, resolutions
 
 
 def with_hole(shape, rows, columns):

@@ -10,8 +10,7 @@ from scipy.signal import lfilter
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.nugget import gains_by_noise, nugget, unpredicted
-from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits
-from coordnet.priors.stack.stacked_weights import at_all_nodes
+from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits, at_all_nodes
 
 
 def samples(shape, sigma, share=0.3, power=1.0, seed=0):

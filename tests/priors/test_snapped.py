@@ -8,8 +8,7 @@ import torch
 
 import coordnet as cn
 from coordnet.networks.fit_reports import PlateReport, StackReport
-from coordnet.priors.snapped import Snapped
-from coordnet.sampling.nearest_nodes import NearestNodes
+from coordnet.priors.snapped import NearestNodes, Snapped
 
 RNG = np.random.default_rng(2)
 PLATES, CUBIC = cn.ThinPlate(2, math.inf, 0.1), cn.ThinPlate(2.5, math.inf, 0.0)

@@ -14,8 +14,7 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
-from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits
-from coordnet.priors.stack.stacked_weights import FEW_HIDDEN, RIDGE, stacked_weights
+from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, HiddenErrors, Traits, stacked_weights
 from tests.helpers import synthetic_photograph
 
 STRIDES = ("every:2", "every:3", "every:2+1")

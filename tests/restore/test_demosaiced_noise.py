@@ -2,8 +2,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.demosaiced_noise import demosaiced_noise, demosaiced_spectrum
-from coordnet.restore.linear_demosaicing import bilinear, malvar
+from coordnet.restore.linear_demosaicing import bilinear, demosaiced_noise, demosaiced_spectrum, malvar
 from coordnet.restore.noise_factors import factors_of
 from coordnet.restore.noise_windows import Windows
 from tests.helpers import synthetic_photograph

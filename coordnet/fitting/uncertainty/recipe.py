@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.fitting.uncertainty.conformal import Calibration
 from coordnet.fitting.uncertainty.folds import Refit, SampleTable
-from coordnet.fitting.uncertainty.score import Score, block_score
+from coordnet.fitting.uncertainty.point_blocks import Score, block_score
 from coordnet.linalg.machine import as_generator, full_precision
 from coordnet.metrics.scores import decibels
 from coordnet.networks.heads import Linear

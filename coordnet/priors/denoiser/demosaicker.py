@@ -11,11 +11,10 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.priors.base import Prior
-from coordnet.priors.denoiser.mosaics import DenoisedMosaicPlan
+from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import SYMMETRIES, called, on_device, turned, turned_back
-from coordnet.priors.denoiser.piloted import PilotedPrior
-from coordnet.priors.denoiser.refined import Signal
-from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.plug_and_play import Scale
+from coordnet.priors.denoiser.refined import DenoisedMosaicPlan, Signal
 from coordnet.sampling.patterns import BAYER_PATTERNS, Bayer
 from coordnet.sampling.samples import Geometry
 

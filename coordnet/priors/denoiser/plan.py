@@ -17,11 +17,9 @@ from coordnet.networks.fit_reports import DenoiserReport
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
-from coordnet.priors.denoiser.admm import RELAXATION, falling, plug_and_play
-from coordnet.priors.denoiser.data_terms import entries
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
-from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.plug_and_play import RELAXATION, Scale, entries, falling, plug_and_play
 from coordnet.priors.denoiser.weighing import least_squares_weight
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import HOPE

@@ -8,12 +8,10 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Cleaning, Prior
-from coordnet.priors.denoiser.areas import DenoisedAreaPlan
-from coordnet.priors.denoiser.measured_pictures import DenoisedMeasurementPlan
-from coordnet.priors.denoiser.mosaics import DenoisedMosaicPlan
 from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.plan import DenoiserPlan
+from coordnet.priors.denoiser.refined import DenoisedAreaPlan, DenoisedMeasurementPlan, DenoisedMosaicPlan
 from coordnet.priors.stack import Stack
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry

@@ -1,5 +1,6 @@
-"""Estimates that a denoiser refines where no samples can be hidden: what plans of areas and mosaics share."""
+"""Estimates that a denoiser refines where no samples can be hidden: means over cells, mosaics and measurements."""
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -12,18 +13,46 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
+from coordnet.encodings.blending import measure
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import DenoiserReport
+from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior
-from coordnet.priors.denoiser.admm import RELAXATION, plug_and_play
-from coordnet.priors.denoiser.data_terms import Nearest
+from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
-from coordnet.priors.denoiser.piloted import PilotedPrior
-from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.denoiser.plug_and_play import (
+    RELAXATION,
+    Nearest,
+    Scale,
+    cell_means,
+    entries,
+    falling,
+    measured,
+    plug_and_play,
+)
+from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
+from coordnet.sampling.grids import AreaLattice, CellMeans, MaskedLattice
 from coordnet.sampling.samples import Geometry
 
 Signal = Float[Tensor, "channels *lattice"]
+# The first and the last standard deviation, relative to the error of the half, and their number. They were settled on
+# twelve pictures; on 16 others of 256² four steps from 4 to 0.7 errors gain 0.09 dB more, five from 4.5 to 0.7 gain
+# 0.17 dB more, and each step takes about a fifth of the time without a denoiser, or two thirds if the picture is gray.
+FIRST, LAST, STEPS = 3.5, 1.0, 3
+# Most weight: so few steps end before the limit. Up to 1.5 gains no more, and 1 gains 0.04 dB less.
+MOST_WEIGHT = 1.25
+# Cells of the half of the middle of a picture that give the weight: on half as many, one photograph of twelve has none.
+MOST_HALVED = 2**12
+FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
+# Share of the half's squared error that the denoiser must take away, or it gets no weight. Of 30 pictures a terrain, a
+# moon, a retina and two textures are below, which would lose 0.05 to 0.9 dB; three others would gain 0.1 to 0.5 dB.
+LEAST_GAIN = 0.06
+# Pixels of the middle of a picture whose mosaic of another phase gives the weight. On three 128² crops 2**15 pixels
+# change the result by -0.03, 0.00 and +0.04 dB and take a third longer.
+WEIGHED_PIXELS = 2**13
+LEFT_OUT = 0.1  # share of the measured values that are hidden for the weight
+RELATIVE_NOISE = 1e-4  # least standard deviation of the noise that is reckoned with, relative to the signal's range
 
 
 class RefinedPlan(Plan):
@@ -86,3 +115,135 @@ class RefinedPlan(Plan):
         scale = Scale.of(start)
         nearest = self.nearest(values, scale)
         return scale.back(plug_and_play(scale.into(start), sigmas, self.denoiser, nearest, RELAXATION))
+
+
+class DenoisedAreaPlan(RefinedPlan):
+    """Divide the cells of a picture by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
+
+    Unless the samples have noise, the means of the result over the cells are the samples. The weight follows from the
+    same steps on the picture's own half, or that of the middle of a large picture, whose truth is known; the pilot has
+    mostly divided that half already, for a weight of its own. The noise of the half is assumed to be that of the
+    picture, although means of noisy pixels have less: what seems to be noise is often fine texture, which the denoiser
+    would remove, so that errors at the half then lower its weight.
+    """
+
+    halved: Float[Tensor, "1 channels *cells"] | None = None  # the pilot's result for the whole picture's half
+    rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
+
+    def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
+        """Return the data term of means over cells, in units of a scale."""
+        return cell_means(scale.into(values), self.geometry.cells, self.prior.noise / scale.span)  # type: ignore[attr-defined]
+
+    def after(self, fitted: Fitted) -> "DenoisedAreaPlan":
+        """Return the plan with what the pilot made of the half, if it did."""
+        plan = copy.copy(self)
+        plan.halved = fitted.halved
+        return plan
+
+    def weighed(self, values: Float[Tensor, "channels *cells"], estimate: Signal) -> tuple[float, Sequence[float]]:
+        """Return the weight that suits the picture's own half, and steps that suit its error."""
+        cells = (2, 2)
+        part = middle(tuple(n // cell for n, cell in zip(values.shape[1:], cells, strict=True)), MOST_HALVED)
+        if min(s.stop - s.start for s in part) < FEWEST_CELLS:
+            return 0.0, ()
+        inside = (..., *(slice(s.start * cell, s.stop * cell) for s, cell in zip(part, cells, strict=True)))
+        truth = values[inside]
+        even = tuple(truth.shape[1:])
+        half, geometry = CellMeans(even, cells)(truth), AreaLattice(even, cells)
+        options = {"dtype": self.dtype, "device": self.device}
+        plan = type(self)(FourierEncoding.on(geometry.pixels), geometry, self.prior, self.pilot, **options)
+        if self.halved is None:
+            pilot = plan.start.fit(half.movedim(0, -1)).render(even).movedim(-1, 0)
+        else:
+            pilot = self.halved[0][inside]
+        error = (pilot - truth).double().flatten()
+        level = float(error.square().mean().sqrt())
+        second = (plan.refined(pilot, half, _steps(level, pilot)) - truth).double().flatten()
+        return least_squares_weight(error, second, LEAST_GAIN, MOST_WEIGHT), _steps(level, estimate)
+
+
+def _steps(error: float, start: Signal) -> Sequence[float]:
+    """Return the standard deviation of each step from a start with an error, relative to its range."""
+    level = max(error / Scale.of(start).span, 1e-6)
+    return falling(FIRST * level, LAST * level, STEPS)
+
+
+class DenoisedMosaicPlan(RefinedPlan):
+    """Fill the colors that a mosaic lacks by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
+
+    The pilot's estimate stands for the truth: the weight is that which suits its mosaic with the pattern moved by one
+    pixel along both axes. It is less than what suits most pictures, since the pilot makes them as smooth as it can
+    reproduce; 1.4 times as much is better by up to 0.1 dB on most, and worse by 0.4 dB on one.
+    """
+
+    sigmas = falling(0.04, 0.006, 6)
+
+    def nearest(self, values: Signal, scale: Scale) -> Nearest:
+        """Return the data term of a mosaic, in units of a scale."""
+        return entries(scale.into(values), self._known, self.prior.noise / scale.span)
+
+    @property
+    def _known(self) -> Tensor:
+        return self.geometry.full_weights.movedim(-1, 0).to(self.device) > 0
+
+    def weighed(
+        self, values: Float[Tensor, "channels height width"], estimate: Signal
+    ) -> tuple[float, Sequence[float]]:
+        """Return the weight that suits a mosaic of another phase."""
+        part = (..., *middle(tuple(values.shape[1:]), WEIGHED_PIXELS))
+        known = self._known.roll((1, 1), (1, 2))[part]
+        geometry = MaskedLattice(tuple(known.shape[1:]), weights=known.movedim(0, -1).to(self.dtype))
+        options = {"dtype": self.dtype, "device": self.device}
+        other = type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
+        return other.weight_for(estimate[part]), self.sigmas
+
+    def weight_for(self, truth: Signal) -> float:
+        """Return the weight that suits the mosaic of a picture that is known."""
+        mosaic = torch.where(self._known, truth, 0.0)
+        pilot = self.start.fit(mosaic.movedim(0, -1)).render(alignment="sample").movedim(-1, 0)
+        both = (pilot - truth, self.refined(pilot, mosaic, self.sigmas) - truth)
+        error, second = (f[~self._known].double() for f in both)
+        return least_squares_weight(error, second)
+
+
+class DenoisedMeasurementPlan(RefinedPlan):
+    """Refine the pilot's estimate of a measured signal by plug-and-play; see ``RefinedPlan``.
+
+    The same steps without a part of the values give the weight, by the errors at these. The pilot keeps for them the
+    spectrum that it learned from all values. The noise is that which the geometry says, or else the pilot estimates.
+    """
+
+    sigmas = falling(0.2, 0.02, 6)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.measurement = measure(self.encoding, self.geometry, self.dtype, self.device)
+
+    def after(self, fitted: Fitted) -> "DenoisedMeasurementPlan":
+        """Return the plan with the noise that the pilot estimated, and with the pilot's spectrum."""
+        plan, sigma = copy.copy(self), self.geometry.sigma or getattr(fitted.report, "sigma", None)
+        plan.prior = replace(self.prior, noise=sigma or self.prior.noise)
+        plan.pilot = self.pilot.taught([(fitted.report, fitted.learned)])
+        return plan
+
+    def nearest(self, values: Float[Tensor, "channels *samples"], scale: Scale) -> Nearest:
+        """Return the data term of measured values, in units of a scale."""
+        low = scale.low * self.geometry.of_constant(values)
+        noise = max(self.prior.noise / scale.span, RELATIVE_NOISE)
+        return measured((values - low) / scale.span, self.measurement, noise)
+
+    def weighed(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> tuple[float, Sequence[float]]:
+        """Return the weight that suits hidden values, or if none surely does, those whose errors are no outliers."""
+        hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0))
+        if hidden is None:
+            return 0.0, ()
+        shown = (1 - hidden[0]).movedim(0, -1) * self.geometry.full_weights.to(hidden)
+        options = {"dtype": self.dtype, "device": self.device}
+        plan = type(self)(self.encoding, self.geometry.reweighted(shown), self.prior, self.pilot, **options)
+        fitted = plan.start.solve(CenteredValues.of(values.unsqueeze(0)))
+        pilot = fitted.signal(self.geometry.grid)[0]
+        where = (hidden[0] > 0).expand_as(values)
+        both = (self.measurement(f.unsqueeze(0))[0] for f in (pilot, plan.refined(pilot, values, self.sigmas)))
+        error, second = ((f - values)[where].double() for f in both)
+        kept = typical(error)
+        return sure_share(error, second, len(values)) or sure_share(error[kept], second[kept], len(values)), self.sigmas

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from coordnet.priors.evolving.covariance import Covariance
-from coordnet.priors.evolving.frequency_bands import Frames, Modes, Padded
+from coordnet.priors.evolving.covariance import Covariance, Frames, Modes, Padded
 
 STEPS_BETWEEN, STEPS_COARSEST = 6, 15  # steps of conjugate gradients on coarser lattices, and on the coarsest one
 COARSE_TOLERANCE = 1e-2  # relative residual at which these stop

@@ -20,7 +20,7 @@ from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.evolving.frame_posterior import Mean
-from coordnet.priors.evolving.frames import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
+from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 

@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float
 from scipy.optimize import nnls
 
 from coordnet.plans.hold_out import middle
-from coordnet.priors.evolving.covariance import Covariance
-from coordnet.priors.evolving.frequency_bands import Bands, Frames, scipy_fft
+from coordnet.priors.evolving.covariance import Bands, Covariance, Frames, scipy_fft
 
 LARGEST = 2**17, 2**21  # nodes of the middle of a frame, and of all frames, whose variogram stands for all of it
 MOST_LAGS = 17  # differences of time at which the variogram is estimated

@@ -1,17 +1,19 @@
-"""Patches that resemble those around a hole: the search for them, and the pixels that they vote for."""
+"""Patches that resemble those around a hole: the search at several resolutions, and the pixels that they vote for."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import avg_pool2d
+from torch.nn.functional import avg_pool2d, interpolate, pad
 
 from coordnet.plans.hold_out import depths
-from coordnet.priors.exemplar.resolutions import Features, Known, Resolution
 
+# The weight of squared differences of texture against those of color, as Newson et al. (2014) have it.
+TEXTURE_WEIGHT = 50.0
 AT_ONCE = 4096  # patches that are compared together, in memory that a processor's cache holds
 JUMPS = (8, 4, 2, 1)  # pixels to the neighbors whose finds are taken over, as Rong and Tan's "Jump flooding" (2006)
 FALL = 1.3  # factor by which a vote's weight falls per pixel into a hole, as Wexler et al. (2007) have it
@@ -20,8 +22,69 @@ SPREAD = 0.75  # quantile of the distances that is the variance of the votes, as
 LEAST_ALIKE = 1e-20  # smallest factor of a weight for the distance, so that a pixel without a near patch has a mean
 LEAST_VOTE = 1e-30  # smallest sum of weights, which is below that of one vote
 
+Features = Float[Tensor, "height width features"]
+Resized = Float[Tensor, "rows columns features"]
+Known = Bool[Tensor, "height width"]
 Corners = Int[Tensor, "n 2"]  # rows and columns of the first pixels of n patches
 Distances = Float[Tensor, " n"]  # the sums of squared differences of n patches from others
+
+
+class Resolution(NamedTuple):
+    """A picture, with its texture as further channels, and where it is known."""
+
+    features: Features
+    known: Known
+
+
+def resolutions(picture: Float[Tensor, "height width channels"], known: Known, count: int) -> list[Resolution]:
+    """Return a picture with its texture at its own resolution, and ``count`` times halved."""
+    features = torch.cat([picture, math.sqrt(TEXTURE_WEIGHT) * _texture(picture, known, 2**count + 1)], -1)
+    pyramid = [Resolution(torch.where(known[..., None], features, 0), known)]
+    for _ in range(count):
+        means, counts = _halved(*pyramid[-1])
+        pyramid.append(Resolution(means, counts >= 2))
+    return pyramid
+
+
+def fog(features: Features, known: Known) -> Features:
+    """Return a picture whose holes are filled from its halved resolutions ("pull-push").
+
+    Gortler, Grzeszczuk, Szeliski and Cohen, "The lumigraph" (1996).
+    """
+    if bool(known.all()):
+        return features
+    means, counts = _halved(features, known)
+    return torch.where(known[..., None], features, doubled(fog(means, counts > 0), known.shape, "bilinear"))
+
+
+def doubled(features: Features, shape: tuple[int, ...], mode: str = "nearest") -> Resized:
+    """Return a picture at twice its resolution, cut to a shape."""
+    larger = interpolate(features.movedim(-1, 0).unsqueeze(0), scale_factor=2, mode=mode)[0].movedim(0, -1)
+    return larger[: shape[0], : shape[1]]
+
+
+def _halved(features: Features, known: Known) -> tuple[Resized, Float[Tensor, "rows columns"]]:
+    """Return the means of the known pixels of each cell of 2×2, and how many these are."""
+    counted = torch.cat([torch.where(known[..., None], features, 0), known[..., None].to(features)], -1)
+    height, width = known.shape
+    cells = pad(counted, (0, 0, 0, width % 2, 0, height % 2)).unfold(0, 2, 2).unfold(1, 2, 2).sum((-2, -1))
+    return cells[..., :-1] / cells[..., -1:].clamp(min=1), cells[..., -1]
+
+
+def _texture(
+    picture: Float[Tensor, "height width channels"], known: Known, width: int
+) -> Float[Tensor, "height width directions"]:
+    """Return the mean size of the differences of neighbors along both axes, over known ones in squares of a width."""
+    gray, means = picture.mean(-1), []
+    for axis in (0, 1):
+        before, after = (known.narrow(axis, k, known.shape[axis] - 1) for k in (0, 1))
+        both = (before & after).to(gray)
+        margin = (0, 0, 1, 0) if axis == 0 else (1, 0)
+        sums = pad(torch.stack([gray.diff(dim=axis).abs() * both, both]), margin).unsqueeze(0)
+        for kernel, padding in (((width, 1), (width // 2, 0)), ((1, width), (0, width // 2))):
+            sums = avg_pool2d(sums, kernel, 1, padding)
+        means.append(sums[0, 0] / sums[0, 1].clamp(min=0.5 / width**2))
+    return torch.stack(means, -1)
 
 
 class Matches(NamedTuple):

@@ -16,8 +16,18 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.hold_out import depths
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior
-from coordnet.priors.exemplar.matching import Search, averaged, copied, whole_patches
-from coordnet.priors.exemplar.resolutions import Features, Known, Resolution, doubled, fog, resolutions
+from coordnet.priors.exemplar.matching import (
+    Features,
+    Known,
+    Resolution,
+    Search,
+    averaged,
+    copied,
+    doubled,
+    fog,
+    resolutions,
+    whole_patches,
+)
 from coordnet.sampling.samples import Geometry
 
 PASSES = 10  # searches and votes at one resolution, as Newson et al. (2014) have it

@@ -15,8 +15,7 @@ from coordnet.linalg.waiting import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
-from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits, mean_square
-from coordnet.priors.stack.stacked_weights import Errors
+from coordnet.priors.stack.hidden_errors import Errors, HiddenErrors, Traits, mean_square
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 

@@ -10,8 +10,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Learned, Prior, Setting
-from coordnet.priors.variation.beside_adaptive import WeighedVariationPlan
-from coordnet.priors.variation.plan import TotalVariationPlan
+from coordnet.priors.variation.plan import TotalVariationPlan, WeighedVariationPlan
 from coordnet.sampling.samples import Geometry
 
 SECONDS = 1e-4  # time on one core for each node and channel, measured on pictures of 64² nodes

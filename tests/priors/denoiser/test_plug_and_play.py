@@ -6,10 +6,8 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.priors.denoiser import data_terms
-from coordnet.priors.denoiser.admm import falling, plug_and_play
-from coordnet.priors.denoiser.data_terms import cell_means, entries, measured
 from coordnet.priors.denoiser.pictures import turned, turned_back
+from coordnet.priors.denoiser.plug_and_play import cell_means, entries, falling, measured, plug_and_play
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.grids import CellMeans
 
@@ -72,7 +70,7 @@ def test_means_over_cells_give_the_conditional_mean(spectrum, noise, generator):
 
 @pytest.mark.slow
 def test_measurements_with_weights_give_the_conditional_mean(spectrum, monkeypatch, generator):
-    monkeypatch.setattr(data_terms, "NEAREST_TOLERANCE", 1e-5)
+    monkeypatch.setattr("coordnet.priors.denoiser.plug_and_play.NEAREST_TOLERANCE", 1e-5)
     blur = cn.operators.Blur(torch.tensor([[0.1, 0.2, 0.1], [0.2, 0.4, 0.0], [0.0, 0.1, 0.1]]).double(), (SIDE, SIDE))
     seen = torch.rand(1, 1, SIDE, SIDE, generator=generator) < 0.8
     values = torch.randn(1, SIDE, SIDE, generator=generator, dtype=torch.float64)

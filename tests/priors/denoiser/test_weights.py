@@ -11,8 +11,8 @@ from torch.nn.functional import avg_pool2d, pad
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.plans.plan import CenteredValues
-from coordnet.priors.denoiser import areas
-from coordnet.priors.denoiser.areas import FIRST, LAST
+from coordnet.priors.denoiser import refined
+from coordnet.priors.denoiser.refined import FIRST, LAST
 from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -170,7 +170,7 @@ def test_the_steps_of_an_enlargement_begin_and_end_at_multiples_of_the_error_of_
 
 
 def test_an_enlargement_is_tried_from_what_its_pilot_made_of_the_middle_of_the_half(monkeypatch):
-    monkeypatch.setattr(areas, "MOST_HALVED", 30**2)
+    monkeypatch.setattr(refined, "MOST_HALVED", 30**2)
     truth, given = synthetic_photograph(64, 65), []
     truth = (truth - truth.mean((0, 1))).movedim(-1, 0)
     geometry = cn.AreaLattice((128, 130), (2, 2))
