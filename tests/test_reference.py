@@ -1,5 +1,8 @@
 """The reference that ``pdoc coordnet`` makes has every public name and renders its docstring as a NumPy docstring."""
 
+import importlib
+import inspect
+import pkgutil
 from types import ModuleType
 
 import pytest
@@ -8,6 +11,18 @@ from pdoc import doc, extract, render
 import coordnet
 
 SECTIONS = ("parameters", "returns", "raises", "notes", "attributes")
+
+
+def test_every_public_method_has_a_docstring_or_inherits_one():
+    for found in pkgutil.walk_packages(coordnet.__path__, "coordnet."):
+        if found.name.endswith("__main__"):
+            continue
+        for kind in vars(importlib.import_module(found.name)).values():
+            if inspect.isclass(kind) and kind.__module__ == found.name and not kind.__name__.startswith("_"):
+                public = (
+                    name for name in vars(kind) if not name.startswith("_") and inspect.isfunction(getattr(kind, name))
+                )
+                assert all(inspect.getdoc(getattr(kind, name)) for name in public), f"{found.name}.{kind.__name__}"
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,6 @@ class Scaled(DenseEncoding):
         return self.encoding(points) * self.factor
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments as JSON values."""
         return {"kind": "scaled", "encoding": self.encoding.configuration(), "factor": self.factor}
 
 

@@ -76,7 +76,6 @@ class Cells(AreaLattice):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of cells along each axis."""
         return self.counts
 
 
@@ -87,7 +86,6 @@ class Reduction(Task):
     factor: int | float = 2.0
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
-        """Return the reduced picture, and the picture itself."""
         grid = tuple(signal.shape[:-1])
         counts = tuple(max(1, round(n / self.factor)) for n in grid)
         matrices = [cell_matrix(n, m).to(signal) for n, m in zip(grid, counts, strict=True)]
@@ -141,7 +139,6 @@ class MeasuredTask(Task):
     simulate: Callable[[Tensor], Tensor] | None = None  # another library's map; the operator if not given
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Measurements, Tensor]:
-        """Return the measurements on a device, and the signal."""
         operator = self.operator(tuple(signal.shape[:-1]), seed)
         clean = Measurements.of(operator, signal).values if self.simulate is None else self.simulate(signal)
         return Measurements(operator, self.noisy(clean, seed).to(device)), signal

@@ -148,7 +148,6 @@ class Fit(Estimator):
         """Fit the samples; return the fit, its seconds, and notes beside its report."""
 
     def __call__(self, case: Case) -> Outcome:
-        """Build the encoding, fit and render."""
         samples = self.tied(case.samples)
         encoding = self.layout(samples, case.samples.grid, case.seed).to(samples.values.device)
         encode, rank = (0.0, {}) if self.layout.build is fourier else _encoded(encoding, samples, case)
@@ -198,7 +197,6 @@ class ClosedForm(Fit):
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
-        """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
         least_norm = self.prior is None and samples.geometry.filled_axes is None  # as the papers' closed form
         prior = NO_PENALTY if least_norm else self.prior
@@ -227,7 +225,6 @@ class Trained(Fit):
     lr: float = 0.1
 
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
-        """Train for the case's epochs."""
         generator = torch.Generator().manual_seed(case.seed)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
         fit_gradient(network, samples, epochs=1, lr=self.lr)
@@ -242,7 +239,6 @@ class Denoised(Estimator):
     prior: Literal["local", "adaptive"] = "adaptive"
 
     def __call__(self, case: Case) -> Outcome:
-        """Remove the noise."""
         sigma = case.noise if self.given else None
         prior = Local() if self.prior == "local" else Adaptive()
         made, seconds = timed(lambda: denoise(case.samples.values, sigma, prior=prior))
@@ -258,7 +254,6 @@ class Enlarged(Estimator):
     prior: Literal["auto", "none"] = "auto"
 
     def __call__(self, case: Case) -> Outcome:
-        """Enlarge the picture."""
         values = case.samples.values
         factor = case.samples.grid[0] / values.shape[0]
         prior = None if self.prior == "none" else "auto"
@@ -274,7 +269,6 @@ class Hindsight(Estimator):
     candidates: tuple[Estimator, ...]
 
     def __call__(self, case: Case) -> Outcome:
-        """Keep the best estimate; the seconds are those of all candidates together."""
         outcomes, seconds = once(lambda: [candidate(case) for candidate in self.candidates])
         best = case.best(outcome.estimate for outcome in outcomes)
         pairs = zip(outcomes, self.candidates, strict=True)

@@ -85,7 +85,6 @@ class Peer(Estimator):
     package: str | None = None  # the optional package of the function
 
     def __call__(self, case: Case) -> Outcome:
-        """Call the function."""
         if self.limit is None:
             return Outcome(*timed(partial(self.function, case)))
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))

@@ -50,7 +50,6 @@ class FieldSignal(Signal):
     """A field on a lattice of ``size`` nodes along each axis, at positions i / size."""
 
     def load(self) -> Float[Tensor, "*grid channels"]:
-        """Evaluate the field in float64."""
         function, dims = FIELDS[self.name]
         points = lattice_points((Axis(self.size),) * dims)
         return function(*points.unbind(-1)).unsqueeze(-1)
@@ -86,7 +85,6 @@ class UnequalField(FieldSignal):
     """A field in two dimensions at ``size`` unequal coordinates along each axis, and in the middle of every two."""
 
     def load(self) -> Float[Tensor, "*grid channels"]:
-        """Evaluate the field in float64."""
         axes = [torch.from_numpy(with_midpoints(x)) for x in coordinates(self.size)]
         return FIELDS[self.name][0](*torch.meshgrid(*axes, indexing="ij")).unsqueeze(-1)
 
@@ -112,7 +110,6 @@ class UnequalTask(Task):
     """Values at the coordinates, with noise or without; the score is of the midpoints."""
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
-        """Return the samples on a device, and the signal with its noise."""
         white = torch.randn(signal.shape, generator=torch.Generator().manual_seed(seed), dtype=signal.dtype)
         observed = signal + self.noise * white
         lattice = EverySecond(*coordinates((signal.shape[0] + 1) // 2))
@@ -127,7 +124,6 @@ class AtMidpoints(Estimator):
     encoder: EncoderChoice | None = None
 
     def __call__(self, case: Case) -> Outcome:
-        """Fit and evaluate."""
         fitted, seconds = timed(lambda: fit(case.samples, prior=self.prior, encoder=self.encoder))  # type: ignore[arg-type]
         estimate, render = timed(lambda: fitted.at(*finer(case)))
         return Outcome(estimate, seconds, render=render, notes={"method": fitted.report.method})

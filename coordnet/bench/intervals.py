@@ -68,7 +68,6 @@ class Intervals(Estimator):
     prior: Prior | str = "auto"
 
     def __call__(self, case: Case) -> Outcome:
-        """Fit, and score the intervals at unknown samples."""
         assert case.truth is not None
         made, fitting = once(lambda: fit(case.samples, prior=self.prior))  # type: ignore[arg-type]
         truth = _rows(case.truth)

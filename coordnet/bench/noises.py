@@ -102,11 +102,9 @@ class Noisy(Task):
 
     @property
     def draws(self) -> bool:
-        """Whether the samples depend on the seed."""
         return True
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
-        """Return the noisy picture as samples, and itself."""
         made = self.degrade(signal.double().numpy(), np.random.default_rng(seed))
         observed = torch.from_numpy(np.ascontiguousarray(made)).to(signal)
         return sample(observed.to(device), "full"), observed
@@ -119,7 +117,6 @@ class Cleaned(Estimator):
     noise: str = "auto"
 
     def __call__(self, case: Case) -> Outcome:
-        """Remove the noise."""
         made, seconds = timed(lambda: denoise(case.samples.values, noise=self.noise))
         notes = {name: getattr(made.report, name) for name in ("sigma", "noise", "expected_psnr")}
         return Outcome(made.signal, seconds, notes=notes)
@@ -133,7 +130,6 @@ class Unrounded(Estimator):
     package = "jpeglib"
 
     def __call__(self, case: Case) -> Outcome:
-        """Remove the noise of the rounding."""
         assert case.truth is not None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "picture.jpg"

@@ -261,7 +261,6 @@ class Paper(Study):
         self.name, self.experiment = experiment.name, experiment
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        """Yield all cells at once."""
         yield self.experiment.cells(options)
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:

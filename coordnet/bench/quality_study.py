@@ -26,7 +26,6 @@ class Quality(Study):
     experiments = tuple(QUALITY)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        """Yield the cells of one experiment after another."""
         for name in options.only:
             _checks.choice("only", name, tuple(QUALITY))
         for experiment in EXPERIMENTS:

@@ -86,7 +86,6 @@ class Speed(Study):
     always = True
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        """Yield one task after another."""
         for name in options.only:
             _checks.choice("only", name, TASK_GROUPS)
         sizes = options.sizes or (QUICK_SIZES if options.quick else SIZES)

@@ -36,7 +36,6 @@ class WithFFDNet(Estimator):
         return PACKAGE if self.trained else None
 
     def __call__(self, case: Case) -> Outcome:
-        """Restore the signal."""
         denoiser = Denoiser.named("ffdnet") if self.trained else None
         return Outcome(*timed(lambda: self.function(case, denoiser)))
 

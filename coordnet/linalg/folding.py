@@ -39,7 +39,6 @@ class Folding(LinearOperator):
         return self._folded(self.gain * y)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Folding":
-        """Return the operator on another device, or for tensors of another dtype."""
         other = copy.copy(self)
         other.index = [index.to(device) for index in self.index]
         other.gain = self.gain.to(device=device, dtype=dtype)

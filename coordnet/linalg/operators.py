@@ -231,7 +231,6 @@ class Diagonal(LinearOperator):
         return self._write(y, out)
 
     def diagonal(self) -> Tensor:
-        """Return the values."""
         return self.values
 
 

@@ -46,7 +46,6 @@ class CosineBasis(LinearOperator):
         return result if out is None or result.data_ptr() == out.data_ptr() else out.copy_(result)
 
     def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "CosineBasis":
-        """Return the basis on another device, or for signals of another dtype."""
         return CosineBasis(self.domain, dtype or self.dtype, device or self.device)
 
     @cached_property

@@ -53,7 +53,6 @@ class Linear(Head):
         _checks.choice("init", self.init, ("fan-in", "uniform"))
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """The half-widths of the uniform draws of weights and biases."""
         return super().bounds(3 if self.init == "uniform" else fan_in, layer)
 
 
@@ -75,7 +74,6 @@ class MLP(Head):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The widths of the hidden layers."""
         return (self.width,) * self.depth
 
 
@@ -97,7 +95,6 @@ class Siren(MLP):
         return torch.sin(self.omega * x)
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """The half-widths of the uniform draws of weights and biases."""
         weight = 1 / fan_in if layer == 0 else math.sqrt(6 / fan_in) / self.omega
         return weight, 1 / math.sqrt(fan_in)
 
@@ -119,7 +116,6 @@ class Finer(Siren):
         return torch.sin(self.omega * (x.detach().abs() + 1) * x)
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """The half-widths of the uniform draws of weights and biases."""
         weight, bias = super().bounds(fan_in, layer)
         return weight, self.bias if layer == 0 else bias
 

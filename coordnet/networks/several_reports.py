@@ -39,7 +39,6 @@ class BatchReport(SeveralReports):
 
     @property
     def each(self) -> list[FitReport]:
-        """The reports of the signals."""
         return self.signals
 
     def best_psnr(self, *, wide: bool = False) -> float | None:
@@ -62,7 +61,6 @@ class TiledReport(SeveralReports):
 
     @property
     def each(self) -> list[FitReport]:
-        """The reports of the tiles."""
         return self.fits
 
     def best_psnr(self, *, wide: bool = False) -> float | None:

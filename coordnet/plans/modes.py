@@ -146,7 +146,6 @@ class EncodingModes(Modes):
         return self.basis.adjoint(y, out)
 
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """Return the coefficients of the encoding."""
         return self._to_coefficients(z)
 
     def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:

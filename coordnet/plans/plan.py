@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -113,7 +112,7 @@ def follows_scales(encoding: Encoding) -> bool:
     return any(map(is_tracked, tensors))
 
 
-class Plan(ABC):
+class Plan:
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
     Reports name the prior as ``assumed``, where the solve names no other one. The plan keeps a copy of the encoding
@@ -153,9 +152,9 @@ class Plan(ABC):
         self.geometry, self.center, self.dtype = geometry, center, dtype
         self.solver, self.progress = solver or ConjugateGradients(), progress
 
-    @abstractmethod
     def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, and how the solve went."""
+        """Return the coefficients for centered values, by default each signal on its own, and how the solve went."""
+        return solve_each(self._solve, values)
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         """Return the coefficients of one centered signal, and the estimate of samples that were hidden on the way.
@@ -164,6 +163,10 @@ class Plan(ABC):
         hidden.
         """
         return self.solve(CenteredValues.of(values)), None
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        """Return the coefficients of one centered signal; a plan has this, or one of the two above."""
+        return self.solve_and_hold_out(values)[0]
 
     def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
         """Return the weight that this fit of one centered signal has, whatever errors hidden samples have.
@@ -298,7 +301,6 @@ class DirectPlan(Plan):
         self._operator = operator.to(dtype=self.dtype)
 
     def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values."""
         coefficients = self._operator(values.subtracted()) if self.followed else values.map(self._operator)
         return Fitted(coefficients, self.report)
 

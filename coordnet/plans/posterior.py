@@ -45,7 +45,6 @@ class LatticePosterior(Posterior):
     values: Float[Tensor, "1 channels *lattice"]  # centered
 
     def deviations(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw every mode on its own."""
         gain = 1 / (1 + self.penalty)
         lattice = tuple(range(2, self.values.ndim))
         explained = (gain * self.modes.adjoint(self.values).square()).sum(lattice, keepdim=True)
@@ -82,7 +81,6 @@ class PerturbedPosterior(Posterior):
         return self.system.modes
 
     def deviations(self, count: int, generator: torch.Generator) -> Tensor:
-        """Solve for all right-hand sides, beside that of the samples themselves, which gives s."""
         system, values = self.system, self.values
         weights = system.measurement.weights
         white = self.white(count, values.shape[1], values, generator)

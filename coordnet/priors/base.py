@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -107,8 +107,8 @@ class Prior(ABC):
         return 0.0
 
     def seeded(self, seed: int) -> "Prior":
-        """Return the prior with another seed of the samples that it hides; by default it hides none."""
-        return self
+        """Return the prior with another seed of the samples that it hides, if it hides some."""
+        return replace(self, seed=seed) if hasattr(self, "seed") else self  # type: ignore[type-var]
 
     def in_time(self, times: tuple[float, ...]) -> "Prior":
         """Return the prior for frames at some times along the first axis; itself by default."""

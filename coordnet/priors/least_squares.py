@@ -43,7 +43,6 @@ class LeastSquares(Prior):
             _checks.between("rcond", self.rcond, 0.0, 1.0)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan."""
         return LeastSquaresPlan(encoding, geometry, self, **options)
 
 

@@ -124,7 +124,6 @@ class SmoothLatticePlan(DirectPlan):
         self._prepare(operator, LeastSquaresReport(method="modes, direct", ranks=list(self.modes.ranks)))
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
-        """Return the posterior for centered values."""
         return LatticePosterior(self.modes, self.penalty, values)
 
 
@@ -173,7 +172,7 @@ class SmoothPlan(IteratedPlan):
         if self.prior.loss == "huber":
             return solve_each(self._solve_robustly, values)
         known, units = self.normalized(values.subtracted())
-        z, report = self._solve(known, self.system)
+        z, report = self._solved(known, self.system)
         return Fitted(units * self.modes.coefficients(z), report)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
@@ -193,7 +192,7 @@ class SmoothPlan(IteratedPlan):
             return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
         return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
 
-    def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, LeastSquaresReport]:
+    def _solved(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, LeastSquaresReport]:
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def show(step: int, residual: float, _: Tensor) -> None:
@@ -215,13 +214,13 @@ class SmoothPlan(IteratedPlan):
         """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
         known = self.measurement.weights.expand_as(values) > 0
         values, units = self.normalized(values)
-        z, report = self._solve(values, self.system)
+        z, report = self._solved(values, self.system)
         limit = torch.zeros(())
         for _ in range(HUBER_ROUNDS):
             residual = (self.measurement(self.modes(z)) - values).abs()
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
-            z, report = self._solve(values, self._system(reweighted), z)
+            z, report = self._solved(values, self._system(reweighted), z)
         report = replace(report, loss="huber", limit=float(units * limit))
         return Fitted(units * self.modes.coefficients(z), report)
 

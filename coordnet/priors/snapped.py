@@ -15,7 +15,7 @@ from coordnet.linalg.borders import continue_smoothly
 from coordnet.linalg.machine import is_tracked
 from coordnet.networks.fit_reports import FitReport, PlateReport, StackReport
 from coordnet.plans.hold_out import middle
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.stack import Stack
@@ -90,7 +90,6 @@ class Snapped(Prior):
     is_weighed: bool = True  # whether the fit is to be weighed against the plates
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan."""
         return (WeighedPlan if self.is_weighed else SnappedPlan)(encoding, geometry, self, **options)
 
     @property
@@ -100,16 +99,13 @@ class Snapped(Prior):
 
     @property
     def start(self) -> Prior:
-        """The plates."""
         return self.plates
 
     @property
     def stationary(self) -> Prior:
-        """The plates."""
         return self.plates
 
     def seeded(self, seed: int) -> "Snapped":
-        """Return the prior with another seed of the samples that are hidden."""
         return replace(self, prior=self.prior.seeded(seed), plates=self.plates.seeded(seed))
 
     def settled(self, report: FitReport) -> Prior:
@@ -137,10 +133,6 @@ class WeighedPlan(Plan):
         self.prior, self._options = prior, options
         self.plates = prior.plates.plan(encoding, geometry, **options)
         super().__init__(self.plates.encoding, self.plates.geometry, **options)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own choice."""
-        return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels n"]) -> Fitted:
         fitted = self.plates.solve(CenteredValues.of(values))
@@ -190,10 +182,6 @@ class SnappedPlan(Plan):
         if near is None:
             raise _checks.wrong("prior", "cn.ThinPlate() for these points", repr(prior))
         self.near = near
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values."""
-        return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels n"]) -> Fitted:
         between = cast(Blending, Blending.of(self.geometry)).interpolation(

@@ -45,7 +45,6 @@ class Spline(Prior):
             raise _checks.wrong("degree", "1, 3, 5 or 7", self.degree)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan."""
         return SplinePlan(encoding, geometry, self.degree, **options)
 
     @classmethod
@@ -75,7 +74,6 @@ class SplinePlan(Plan):
         self.degree = degree
 
     def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values."""
         f = _onto_grid(self.geometry, self.degree, self.device)(values.subtracted().double())
         report = FitReport(method=f"tensor spline of degree {self.degree}")
         return Fitted(make_periodic(f, self.encoding.shape).to(self.dtype), report)

@@ -40,7 +40,6 @@ class RicianNoise(ClippedNoise):
 
     @cached_property
     def table(self) -> np.ndarray:
-        """The values μ, and m, v and (dμ/dm)² there, (4, nodes)."""
         sigma = max(self.sigma, 1e-6 * self.high)
         value = np.linspace(0, self.high + NEGLECTED_FROM * sigma, NODES)
         t = (value / sigma) ** 2 / 2

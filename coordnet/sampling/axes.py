@@ -98,11 +98,9 @@ class UnevenAxis(Axis):
         return Axis(self.count)
 
     def points(self, dtype: torch.dtype = torch.float64, device: Device = "cpu") -> Float[Tensor, " count"]:
-        """Return the positions as a tensor."""
         return torch.tensor(self.positions, dtype=torch.float64, device=device).to(dtype)
 
     def part(self, first: int, count: int) -> "UnevenAxis":
-        """Return ``count`` of the positions from the position ``first`` on."""
         positions = self.positions[first : first + count]
         return replace(self, count=len(positions), start=positions[0], positions=positions)
 

@@ -55,7 +55,6 @@ class Lattice(Geometry):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the lattice."""
         return tuple(axis.count for axis in self.axes)
 
     @property
@@ -74,11 +73,9 @@ class Lattice(Geometry):
         return MaskedLattice(self.grid, weights=weights)
 
     def reweighted(self, weights: Float[Tensor, "*lattice _"]) -> "MaskedLattice":
-        """Return the lattice with weights, 0 where nothing is known."""
         return MaskedLattice(self.grid, self.steps, self.offsets, weights)
 
     def part(self, window: tuple[slice, ...]) -> "Lattice":
-        """Return a window of the lattice, as a lattice of its own."""
         return window_of(self, window)
 
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
@@ -184,22 +181,18 @@ class AreaLattice(Geometry):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of cells along each axis."""
         return tuple(n // cell for n, cell in zip(self.grid, self.cells, strict=True))
 
     @property
     def axes(self) -> Axes:
-        """The cells along each axis."""
         return tuple(Axis.cells(m, n) for m, n in zip(self.shape, self.grid, strict=True))
 
     @property
     def pixels(self) -> Axes:
-        """The pixels along each axis, as cells."""
         return tuple(Axis.cells(n, n) for n in self.grid)
 
     @property
     def fine_axes(self) -> Axes:
-        """The pixels along each axis, as cells."""
         return self.pixels
 
     def forward(self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: Device) -> ForwardModel:
@@ -224,7 +217,6 @@ class AreaLattice(Geometry):
             raise _checks.wrong("samples", expected, "means over cells")
 
     def caption(self, channels: int) -> str:
-        """Return the title of a figure of the means."""
         return f"means over {math.prod(self.shape)} cells"
 
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:

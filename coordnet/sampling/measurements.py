@@ -51,7 +51,6 @@ class OperatorGeometry(Geometry):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the values, without channels."""
         return self.operator.codomain
 
     @property

@@ -129,7 +129,6 @@ class PointLattice(RectilinearLattice):
         )
 
     def configuration(self) -> Any:
-        """The arguments as JSON values."""
         return [vars(axis) for axis in self.named]
 
     def _located(self, j: int, coordinates: Coordinates) -> Axis:

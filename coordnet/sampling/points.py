@@ -88,7 +88,6 @@ class Points(ScatteredPoints):
         )
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
-        """Return the values of a ``Reconstruction`` at the points."""
         return fit(self.places) if self.drift is None else fit(self.places, drift=self.drift.columns)
 
     def check_trainable(self, *, integrates: bool) -> None:

@@ -67,7 +67,6 @@ class RectilinearLattice(Geometry):
 
     @property
     def is_whole_lattice(self) -> bool:  # type: ignore[override]
-        """Whether every point of the grid is sampled."""
         return self.weights is None
 
     @property
@@ -81,7 +80,6 @@ class RectilinearLattice(Geometry):
         return self if self.weights is None else RectilinearLattice(*self.coordinates)
 
     def reweighted(self, weights: Float[Tensor, "*shape _"]) -> "RectilinearLattice":
-        """Return the lattice with other weights."""
         return RectilinearLattice(*self.coordinates, weights=weights)
 
     def part(self, window: tuple[slice, ...]) -> Lattice | None:

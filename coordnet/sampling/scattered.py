@@ -89,12 +89,10 @@ class ScatteredPoints(Geometry):
 
     @property
     def pixels(self) -> Axes:
-        """The whole lattice."""
         return self.axes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of points."""
         return (len(self.points),)
 
     @property
@@ -107,11 +105,9 @@ class ScatteredPoints(Geometry):
         return self.blending or ("cubic" if len(self.grid) <= 2 else "linear")
 
     def positions(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-        """Return the points."""
         return self.points.detach().to(device, dtype)
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
-        """Return the values of a ``Reconstruction`` at the points."""
         return fit(self.points.to(fit.offset))
 
     def forward(
@@ -122,7 +118,6 @@ class ScatteredPoints(Geometry):
         return ForwardModel(operator, self.stacked_weights(dtype, device), operator.weights.square().sum(1))
 
     def reweighted(self, weights: Float[Tensor, "n _"]) -> "ScatteredPoints":
-        """Return the points with other weights."""
         return replace(self, weights=weights)
 
     def blended(self, blend: Blend) -> "ScatteredPoints":
@@ -136,7 +131,6 @@ class ScatteredPoints(Geometry):
         """Take all points: blocks of them may be hidden."""
 
     def caption(self, channels: int) -> str:
-        """Return the title of a figure of the points."""
         return f"samples ({len(self.points)} points)"
 
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 import coordnet as cn
 from coordnet.priors.variation import plan
+from coordnet.priors.variation.plan import _sure_share
 from coordnet.sampling.grids import AreaLattice
 
 DOUBLE = torch.float64
@@ -159,8 +160,8 @@ def test_whole_projections_are_hidden_and_weighed_by_their_logarithms():
     before = torch.ones(3, 40, dtype=DOUBLE)
     before[0] *= 100  # a view that rules the sum of squares and says little against the other two
     second = torch.cat([0.9 * before[:1], 1.5 * before[1:]])
-    assert plan._sure_share(before, second) == 0.0
-    assert plan._sure_share(before, 0.5 * before) == 1.0
+    assert _sure_share(before, second) == 0.0
+    assert _sure_share(before, 0.5 * before) == 1.0
 
 
 @pytest.mark.parametrize("scale, dtype", [(1e30, torch.float32), (1e200, DOUBLE)])

@@ -50,7 +50,6 @@ class SplineBasis(ShiftedBasis):
         return 0.5 * (self.degree + 1) * self.scale(self.scales[0].name) + TIE * self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
         edge = TIE * self.nodes.spacing if self.degree == 0 else 0.0
         return b_spline((distance + edge) / getattr(self, self.scales[0].name), self.degree)
 
@@ -88,7 +87,6 @@ class Rectangle(SplineBasis):
     width: Scale
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
         if not self.is_followed("width"):
             return super().bump(distance)
         u = (distance + TIE * self.nodes.spacing) / self.width
@@ -172,7 +170,6 @@ class UnevenSpline(Encoder):
         return (first,) * (degree + 1) + x[ends : len(x) - ends] + (last,) * (degree + 1), degree
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x, before the gain."""
         knots, degree = self.knots
         if degree == 0:
             return torch.ones_like(x).unsqueeze(-1)

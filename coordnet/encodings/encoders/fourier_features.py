@@ -48,7 +48,6 @@ class FourierFeatures(FeatureMap):
         return 2 * math.pi * (x @ f.T if self.joint else x.unsqueeze(-1) * f)
 
     def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """ψ at positions x, before the gain."""
         phases = self._phases(x)
         return torch.cat([phases.cos(), phases.sin()], dim=-1)
 
@@ -223,7 +222,6 @@ class DFT(Encoder):
     step: Scale
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x, before the gain."""
         return self.cell_means(x, 0.0)
 
     def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
@@ -259,7 +257,6 @@ class Identity(Encoder):
             raise _checks.wrong("features", "1, the coordinate itself", self.features)
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x, before the gain."""
         return x.unsqueeze(-1)
 
     def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:

@@ -118,7 +118,6 @@ class LearnableFourier(JointEncoder):
         return torch.cat([phases.cos(), phases.sin()], dim=-1) / math.sqrt(self.fourier)
 
     def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """ψ at points x, before the gain."""
         return cast_to_input(self.modulator, self.waves(x)).flatten(-2)
 
     def unmodulated(self) -> "LearnableFourier":

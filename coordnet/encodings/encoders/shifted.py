@@ -74,7 +74,6 @@ class ShiftedBasis(Encoder):
         return super().cell_means(distance, 0.0)
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x, before the gain."""
         return self.encode_at(x, self.nodes.points(x.dtype, x.device))
 
     def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
@@ -168,7 +167,6 @@ class Gaussian(ShiftedBasis):
         return math.sqrt(-2 * math.log(rounding)) * self.scale("sigma")
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
         return torch.exp(-0.5 * (distance / self.sigma).square())
 
     def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
@@ -251,7 +249,6 @@ class Sine(ShiftedWave):
     summary = "a sine shifted to each node"
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
         return torch.sin(2 * math.pi * self.frequency * distance)
 
     def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
@@ -284,7 +281,6 @@ class Square(ShiftedWave):
     summary = "a square wave shifted to each node"
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
         wave = torch.sin(2 * math.pi * self.frequency * distance)
         return straight_through(wave.sign(), torch.tanh(4 * wave)) if self.is_followed("frequency") else wave.sign()
 

@@ -32,11 +32,9 @@ class Table(FeatureMap):
 
     @property
     def kinks(self) -> list[Float[Tensor, "_"]]:
-        """The positions of the rows along each axis."""
         return [axis.points() for axis in self.axes]
 
     def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """ψ at positions x, before the gain."""
         table, points = self.table.to(x), x if self.joint else x.unsqueeze(-1)
         parts = ((a.start, a.spacing, a.count - 1) for a in self.axes)
         start, spacing, last = (x.new_tensor(part) for part in zip(*parts, strict=True))
@@ -65,7 +63,6 @@ class LearnedEmbedding(Table, Encoder):
 
     @property
     def axes(self) -> Axes:
-        """The positions of the rows."""
         return (Axis(self.rows, self.start, (self.stop - self.start) / self.rows),)
 
     @classmethod
@@ -92,7 +89,6 @@ class JointEmbedding(Table, JointEncoder):
 
     @property
     def axes(self) -> Axes:
-        """The positions of the rows along each axis."""
         return tuple(Axis(n) for n in self.grid)
 
     @classmethod

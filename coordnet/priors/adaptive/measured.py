@@ -14,7 +14,7 @@ from coordnet.encodings import Encoding
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
 from coordnet.networks.fit_reports import AdaptiveReport
-from coordnet.plans.plan import CenteredValues, Fitted, solve_each
+from coordnet.plans.plan import Fitted
 from coordnet.plans.systems import MeasuredSystem, largest_gain
 from coordnet.priors.adaptive.spectrum import (
     PENALTY_FLOOR,
@@ -133,17 +133,11 @@ class MeasuredPlan(LearnedPlan):
         self.gain = largest_gain(self.modes, self.measurement)
         self.learning_tolerance = max(self.tolerance, LEARNING_TOLERANCE[len(geometry.grid)])
 
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own spectrum."""
-        return solve_each(self._solve, values)
-
     def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
-        """Return centered samples in uncorrelated channels."""
         rotation = None if self.prior.spectrum is None else self.prior.spectrum.rotation
         return decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated, rotation=rotation)
 
     def system(self, problem: Problem, penalty: Tensor) -> MeasuredSystem:
-        """Return the linear system of a problem for the penalty of every mode."""
         return MeasuredSystem(problem.modes, problem.measurement, penalty, joint=problem.joint, gain=self.gain)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:

@@ -22,7 +22,7 @@ from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import AdaptiveReport, FitReport, WideHolesReport
 from coordnet.plans.hold_out import HeldOut, are_wide, error_in_gaps, middle
-from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.measured import MeasuredPlan
 from coordnet.priors.adaptive.spectrum import (
@@ -119,10 +119,6 @@ class Adaptive(Prior):
         spectra = [learned for _, learned in fits if "penalty" in learned]
         return replace(self, spectrum=Spectrum.mean(spectra)) if spectra else self
 
-    def seeded(self, seed: int) -> "Adaptive":
-        """Return the prior with another seed of the hidden samples."""
-        return replace(self, seed=seed)
-
     def starts_in(self, dims: int) -> tuple[Smoothness, ...]:
         """Return the power laws to start from, for a number of axes."""
         return self.starts or STARTS[dims]
@@ -148,10 +144,6 @@ class AdaptivePlan(LearnedPlan):
         super().__init__(encoding, geometry, prior, **options)
         self.learning_tolerance = LEARNING_TOLERANCE[len(geometry.grid)]
         self.tolerance = min(self.learning_tolerance, self.tolerance)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own spectrum."""
-        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
     def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
         """Return centered samples in uncorrelated channels, on the padded lattice where holes or scratches are."""

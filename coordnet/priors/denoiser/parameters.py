@@ -42,7 +42,6 @@ class PilotedPrior(Prior):
 
     @property
     def start(self) -> Prior:
-        """The pilot."""
         return self if self.pilot is None else self.pilot
 
     @property
@@ -51,7 +50,6 @@ class PilotedPrior(Prior):
         return f"{self.name}:{self.label}"
 
     def seeded(self, seed: int) -> Prior:
-        """Return the prior with another seed of the samples that its pilot hides."""
         return self if self.pilot is None else replace(self, pilot=self.pilot.seeded(seed))
 
 

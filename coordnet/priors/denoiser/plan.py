@@ -14,7 +14,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import DenoiserReport
-from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.parameters import DenoiserParameters
@@ -65,10 +65,6 @@ class DenoiserPlan(Plan):
         """Return whether the estimates that it may start at are nearly as good as others, which no gain makes up."""
         starts = [error for prior, error in errors.items() if isinstance(prior, Adaptive | Local)]
         return min(starts, default=0.0) <= HOPE * min(errors.values(), default=0.0)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own weight."""
-        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
     @torch.no_grad()
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:

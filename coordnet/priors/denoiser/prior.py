@@ -96,5 +96,4 @@ class Denoiser(DenoiserParameters):
         return self if suited is None else replace(self, pilot=suited)
 
     def with_noise(self, sigma: float) -> "Denoiser":
-        """Return the prior for noise of a standard deviation."""
         return replace(self, noise=sigma)

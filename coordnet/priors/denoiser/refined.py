@@ -17,7 +17,7 @@ from coordnet.encodings.blending import measure
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import DenoiserReport
 from coordnet.plans.hold_out import middle
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
@@ -93,10 +93,6 @@ class RefinedPlan(Plan):
         """Return the plan with what the pilot's fit learned; by default the plan itself."""
         return self
 
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own weight."""
-        return solve_each(self._solve, values)
-
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
@@ -131,7 +127,6 @@ class DenoisedAreaPlan(RefinedPlan):
     rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
 
     def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
-        """Return the data term of means over cells, in units of a scale."""
         return cell_means(scale.into(values), self.geometry.cells, self.prior.noise / scale.span)  # type: ignore[attr-defined]
 
     def after(self, fitted: Fitted) -> "DenoisedAreaPlan":
@@ -179,7 +174,6 @@ class DenoisedMosaicPlan(RefinedPlan):
     sigmas = falling(0.04, 0.006, 6)
 
     def nearest(self, values: Signal, scale: Scale) -> Nearest:
-        """Return the data term of a mosaic, in units of a scale."""
         return entries(scale.into(values), self._known, self.prior.noise / scale.span)
 
     @property
@@ -227,7 +221,6 @@ class DenoisedMeasurementPlan(RefinedPlan):
         return plan
 
     def nearest(self, values: Float[Tensor, "channels *samples"], scale: Scale) -> Nearest:
-        """Return the data term of measured values, in units of a scale."""
         low = scale.low * self.geometry.of_constant(values)
         noise = max(self.prior.noise / scale.span, RELATIVE_NOISE)
         return measured((values - low) / scale.span, self.measurement, noise)

@@ -17,7 +17,7 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
-from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.evolving.frame_posterior import Mean
 from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
@@ -96,7 +96,6 @@ class Evolving(Prior):
         return (times - times[0]) / np.median(np.diff(times)) if count > 1 else np.zeros(1)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan."""
         return EvolvingPlan(encoding, geometry, self, **options)
 
     @classmethod
@@ -115,7 +114,6 @@ class Evolving(Prior):
         return (cls(),) if suits else ()
 
     def seconds(self, setting: Setting) -> float:
-        """Estimate the seconds of a fit on one core."""
         grid = setting.geometry.grid
         return math.prod(grid) * setting.channels * (SECONDS + SECONDS_BY_FRAMES * grid[0])
 
@@ -127,10 +125,6 @@ class Evolving(Prior):
     def keeps_samples(self) -> bool:
         """Whether noise stays: its variance is learned, and removed."""
         return False
-
-    def seeded(self, seed: int) -> "Evolving":
-        """Return the prior with another seed of the hidden samples."""
-        return replace(self, seed=seed)
 
     def in_time(self, times: tuple[float, ...]) -> "Evolving":
         """Return the prior with the times of the frames, unless it has some."""
@@ -169,10 +163,6 @@ class EvolvingPlan(Plan):
         self.known = weights.cpu().numpy() > 0
         if not prior.statistics and not self.known.any(tuple(range(1, weights.ndim))).all():
             raise _checks.wrong("geometry", "a known value in each channel", "none in one")
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal and channel with its own covariance."""
-        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         """Return the coefficients of one centered signal, and the estimate of its hidden samples.

@@ -1,7 +1,7 @@
 """The prior that fills large holes by patches of the picture itself, and its plan."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,7 @@ from coordnet.encodings import Encoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.hold_out import depths
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.exemplar.matching import (
     Features,
@@ -71,12 +71,7 @@ class Exemplar(Prior):
         _checks.integer("seed", self.seed, 0)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan."""
         return ExemplarPlan(encoding, geometry, self.patch, self.seed, **options)
-
-    def seeded(self, seed: int) -> "Exemplar":
-        """Return the prior with another seed."""
-        return replace(self, seed=seed)
 
 
 class ExemplarPlan(Plan):
@@ -98,10 +93,6 @@ class ExemplarPlan(Plan):
             raise _checks.wrong("geometry", "the pixels of a picture with gaps, for exemplars", found)
         super().__init__(encoding, geometry, **options)
         self.patch, self.seed = patch, seed
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values; a ``ValueError`` is raised if no patch is known as a whole."""
-        return solve_each(self._solve, values)
 
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:

@@ -19,7 +19,7 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import in_threads
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import LocalReport
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.mixture import ENERGIES, Mixture
@@ -61,10 +61,6 @@ class LocalAreaPlan(Plan):
             raise _checks.wrong("prior", expected, "Local")
         super().__init__(FourierEncoding.on(geometry.pixels), geometry, **options)
         self.cells, self.prior = geometry.cells, prior
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own weight."""
-        return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *cells"]) -> Fitted:
         span = float(values.max() - values.min()) or 1.0

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.mixture import ENERGIES, Mixture, Moments, SharedPatches, View
@@ -59,10 +59,6 @@ class LocalMosaicPlan(Plan):
         # The variance of the noise at a pixel, relative to the prior's; that does not matter where nothing is known.
         self.variance = (self.known.sum(0, keepdim=True) / weights.sum(0, keepdim=True)).nan_to_num(1.0)
         self.prior, self.shape = prior, prior.patch_on(geometry.shape)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own classes."""
-        return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 3 height width"]) -> Fitted:
         signal = Signal.of(values[0], self.known)

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.local.group_filter import SIDES, Roots, filter_groups
 from coordnet.priors.local.mixture import ENERGIES, MOST_ROUNDS, Mixture, Moments, SharedPatches
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
@@ -172,10 +172,6 @@ class LocalNoisePlan(Plan):
         super().__init__(encoding, geometry, **options)
         self.shape = prior.patch_on(geometry.shape)
         self.denoiser = LocalDenoiser(prior, progress=self.progress)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own classes."""
-        return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *lattice"]) -> Fitted:
         cleaned = self.denoiser(values[0])

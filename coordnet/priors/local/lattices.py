@@ -12,7 +12,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport, PatchWeight
 from coordnet.plans.hold_out import HeldOut
-from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.local.classes import LocalClasses
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.parameters import LocalParameters
@@ -46,10 +46,6 @@ class LocalLatticePlan(Plan):
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether linear interpolation is nearly as good as others: patches improve on it by a few dB."""
         return errors.get(Spline(1), 0.0) <= HOPE * min(errors.values(), default=0.0)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own weight."""
-        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         """Return the coefficients of one centered signal, and the estimate of it from its own part; see ``Plan``."""

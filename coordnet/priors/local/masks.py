@@ -14,7 +14,7 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport, PatchWeight
 from coordnet.plans.hold_out import HeldOut, middle
 from coordnet.plans.nugget import SHOWS
-from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
 from coordnet.priors.local.mixture import MOST_ROUNDS
@@ -98,10 +98,6 @@ class LocalPlan(Plan):
         least = min(errors.values(), default=0.0)
         shows = not self.prior.noise or self.prior.noise**2 >= SHOWS * least
         return shows and errors.get(self.prior.pilot, 0.0) <= HOPE * least
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own classes."""
-        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         """Return the coefficients of one centered signal, and the estimate of what the pilot hid; see ``Plan``."""

@@ -108,15 +108,12 @@ class Local(LocalParameters, Prior):
         return (cls(), cls(noise=float(f"{setting.nugget:.3g}"))) if has_noise else (cls(),)
 
     def seconds(self, setting: Setting) -> float:
-        """Estimate the seconds of a fit; see ``local_seconds``."""
         return local_seconds(self, setting.geometry, setting.channels, setting.device)
 
     def seeded(self, seed: int) -> "Local":
-        """Return the prior with another seed of the hidden samples."""
         return replace(self, pilot=self.pilot.seeded(seed))
 
     def with_noise(self, sigma: float) -> "Local":
-        """Return the prior for noise of a standard deviation."""
         return replace(self, noise=sigma)
 
     @property

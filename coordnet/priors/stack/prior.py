@@ -14,7 +14,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.machine import is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.plans.posterior import Posterior
 from coordnet.priors.base import Cleaning, Learned, Prior
 from coordnet.priors.stack.hidden_errors import LEAST
@@ -60,7 +60,6 @@ class Stack(Prior):
     nugget: float = 0.0
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan."""
         return StackPlan(encoding, geometry, self, **options)
 
     @property
@@ -70,7 +69,6 @@ class Stack(Prior):
 
     @property
     def text(self) -> str:
-        """The word by which the command line knows it."""
         return "auto"
 
     def __repr__(self) -> str:
@@ -78,7 +76,6 @@ class Stack(Prior):
         return f"Stack({', '.join(prior.text for prior in self.priors)})"
 
     def seeded(self, seed: int) -> "Stack":
-        """Return the candidates with another seed of the samples that they hide."""
         return replace(self, priors=tuple(prior.seeded(seed) for prior in self.priors))
 
     def taught(self, fits: Sequence[Learned]) -> "Stack":
@@ -101,7 +98,6 @@ class Stack(Prior):
         return replace(self, priors=tuple(self.priors[k] for k in kept), weights=tuple(weights[k] for k in kept))
 
     def in_time(self, times: tuple[float, ...]) -> "Stack":
-        """Return the candidates for frames at some times."""
         return replace(self, priors=tuple(prior.in_time(times) for prior in self.priors))
 
 
@@ -123,10 +119,6 @@ class StackPlan(Plan):
             encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         self.plans = [candidate.plan(encoding, nodes, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own weights."""
-        return solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         trial, values = None, self._on_nodes(values)

@@ -18,7 +18,7 @@ from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.machine import is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import Candidate, FitReport, WeighedVariationReport
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.plans.posterior import Posterior
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.measured import LEARNING_TOLERANCE
@@ -63,10 +63,6 @@ class TotalVariationPlan(Plan):
         if not (measurement.is_general or (measurement.is_mask and geometry.shape == geometry.grid)):
             expected = "a mask of a lattice or measurements, for total variation"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values, each signal with its own strength."""
-        return solve_each(self._solve, values)
 
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:

@@ -78,7 +78,6 @@ class TotalVariation(Prior):
         return (cls(pilot=Adaptive()),) if suits else ()
 
     def seconds(self, setting: Setting) -> float:
-        """Estimate the seconds of its proximal maps on one core, whatever the operator takes."""
         return SECONDS * setting.channels * math.prod(setting.geometry.grid)
 
     def taught(self, fits: Sequence[Learned]) -> "TotalVariation":
@@ -91,5 +90,4 @@ class TotalVariation(Prior):
 
     @property
     def text(self) -> str:
-        """The word by which the command line knows it."""
         return super().text if self.pilot is None else "auto"

@@ -77,7 +77,6 @@ class Blur(LinearOperator):
         return x
 
     def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "Blur":
-        """Return the operator on another device, or for tensors of another dtype."""
         return Blur(self.psf.to(device=device, dtype=dtype), self.domain, self.border)
 
     def _filter(self, x: Tensor, transfer: Tensor) -> Tensor:
