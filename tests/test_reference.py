@@ -15,14 +15,13 @@ SECTIONS = ("parameters", "returns", "raises", "notes", "attributes")
 
 def test_every_public_method_has_a_docstring_or_inherits_one():
     for found in pkgutil.walk_packages(coordnet.__path__, "coordnet."):
-        if found.name.endswith("__main__"):
-            continue
-        for kind in vars(importlib.import_module(found.name)).values():
-            if inspect.isclass(kind) and kind.__module__ == found.name and not kind.__name__.startswith("_"):
-                public = (
-                    name for name in vars(kind) if not name.startswith("_") and inspect.isfunction(getattr(kind, name))
+        own = {} if found.name.endswith("__main__") else vars(importlib.import_module(found.name))
+        kinds = {name: kind for name, kind in own.items() if getattr(kind, "__module__", "") == found.name}
+        for kind in (kind for name, kind in kinds.items() if inspect.isclass(kind) and not name.startswith("_")):
+            for name in (name for name, part in vars(kind).items() if inspect.isfunction(part)):
+                assert name.startswith("_") or inspect.getdoc(getattr(kind, name)), (
+                    f"{found.name}.{kind.__name__}.{name}"
                 )
-                assert all(inspect.getdoc(getattr(kind, name)) for name in public), f"{found.name}.{kind.__name__}"
 
 
 @pytest.fixture(scope="module")

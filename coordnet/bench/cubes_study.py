@@ -80,8 +80,6 @@ def mean_of_both(case: Given) -> Cube:
 def dineof(case: Given) -> Cube:
     """Fill by a truncated singular value decomposition that is iterated, whose modes clouds laid on others choose.
 
-    Notes
-    -----
     Beckers and Rixen, "EOF calculations and data filling from incomplete oceanographic datasets" (2003);
     Alvera-Azcárate et al., "Reconstruction of incomplete oceanographic data sets using empirical orthogonal functions"
     (2005).

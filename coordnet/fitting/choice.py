@@ -60,14 +60,10 @@ def choose_prior(
 ) -> Prior | None:
     """Return the prior that suits some samples.
 
-    Parameters
-    ----------
-    samples : Samples
-        The samples of one signal.
-    fourier, robust : bool
-        Those of ``Setting``. Plates and splines need Fourier's encoding, and have no loss for outliers.
-    learned : bool
-        Whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of others.
+    - samples: the samples of one signal
+    - fourier, robust: those of ``Setting``. Plates and splines need Fourier's encoding, and have no loss for outliers.
+    - learned: whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of
+      others
     """
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
     noise = 0.0 if is_mosaic(geometry.weights) else nugget(samples)  # mosaics are not weighed by hidden samples

@@ -93,25 +93,17 @@ def choose(
 ) -> Method:
     """Return the method that suits some samples; what is given is kept.
 
-    Parameters
-    ----------
-    samples : Samples
-        The samples of the signal.
-    encoder, encoding, prior
-        By default ``default_encoder``, ``default_encoding`` and ``choose_prior``; a prior of None is no prior. Without
-        an encoder and a prior, whole lattices of smooth fields take splines (``splines_instead``). The encoding is
-        "complex" or "simple": whether the features of the axes are multiplied or concatenated.
-    head : Head, optional
-        The function of the encoding; linear if not given.
-    solver : "closed-form" or "gradient", optional
-        A closed form where there is one, for a linear head on a complex encoding, if not given.
-    robust : bool
-        Fit in closed form by Huber's loss, which outliers move little. A prior without it raises a ``ValueError``, as
-        does a closed form that does not exist.
-    tunable : bool
-        Whether a method with free numbers is preferred, for ``tuned``.
-    progress : bool
-        Whether to show the seconds that the choice takes.
+    - samples: the samples of the signal
+    - encoder, encoding, prior: by default ``default_encoder``, ``default_encoding`` and ``choose_prior``; a prior of
+      None is no prior. Without an encoder and a prior, whole lattices of smooth fields take splines
+      (``splines_instead``). The encoding is "complex" or "simple": whether the features of the axes are multiplied or
+      concatenated.
+    - head: the function of the encoding; linear if not given
+    - solver: A closed form where there is one, for a linear head on a complex encoding, if not given
+    - robust: fit in closed form by Huber's loss, which outliers move little. A prior without it raises a
+      ``ValueError``, as does a closed form that does not exist.
+    - tunable: whether a method with free numbers is preferred, for ``tuned``
+    - progress: whether to show the seconds that the choice takes
     """
     check_channels("samples", samples)
     head = head or Linear()

@@ -27,14 +27,9 @@ __all__ = ["operator", "physics", "reconstructor"]
 def physics(operator: LinearOperator, channels: int = 1, **options: Any) -> Any:
     """Return a linear operator of this library as a ``deepinv.physics.LinearPhysics``.
 
-    Parameters
-    ----------
-    operator : LinearOperator
-        Such as one of ``cn.operators``. Its device and dtype follow those of the signals.
-    channels : int
-        The number of channels, which deepinv's tests take from here.
-    options
-        Those of ``LinearPhysics``, such as ``noise_model``.
+    - operator: such as one of ``cn.operators``. Its device and dtype follow those of the signals.
+    - channels: the number of channels, which deepinv's tests take from here
+    - options: those of ``LinearPhysics``, such as ``noise_model``
     """
     return _physics()(operator, _checks.integer("channels", channels, 1), **options)
 

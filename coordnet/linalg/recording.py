@@ -37,8 +37,6 @@ class CudaGraph(Generic[T]):
 
     The values have the shape and dtype of the example, which must be on a CUDA device, else a ``ValueError`` is raised.
 
-    Notes
-    -----
     The result's tensors belong to the graph, and the next call overwrites them: clone what must be kept.
     """
 

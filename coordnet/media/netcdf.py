@@ -45,25 +45,16 @@ def write_grid(
 ) -> None:
     """Write variables on one grid to a new file; NaN stands for what is missing.
 
-    Parameters
-    ----------
-    path : path
-        The file, which must not exist.
-    coordinates : mapping
-        The coordinates along each axis by its name, in the order of the axes.
-    variables : mapping
-        The variables by their names.
-    units : mapping
-        The units of axes by their names; longitudes and latitudes have degrees without.
-    axis_names : mapping
-        The standard names of axes by their names; longitudes, latitudes, depths and altitudes have theirs without.
-    attributes : mapping
-        Those of the file, such as its title and source.
+    - path: the file, which must not exist
+    - coordinates: the coordinates along each axis by its name, in the order of the axes
+    - variables: the variables by their names
+    - units: the units of axes by their names; longitudes and latitudes have degrees without
+    - axis_names: the standard names of axes by their names; longitudes, latitudes, depths and altitudes have theirs
+      without
+    - attributes: those of the file, such as its title and source
 
-    Raises
-    ------
-    MediaError
-        If the file cannot be written, or a variable is larger than the classic format holds, 4 GiB.
+    A ``MediaError`` is raised if the file cannot be written, or a variable is larger than the classic format holds, 4
+    GiB.
     """
     size = 8 * math.prod(len(x) for x in coordinates.values())
     with atomic_path(path) as temporary, encoding(path, "a NetCDF file"):

@@ -244,18 +244,11 @@ class Candidate(Reported):
 
 @dataclass(frozen=True, kw_only=True)
 class StackReport(FitReport):
-    """The report of a weighted sum of fits.
+    """The report of a weighted sum of fits."""
 
-    Attributes
-    ----------
-    candidates : list of Candidate
-        Every prior that was tried at hidden samples or has a weight.
-    fits : list of FitReport
-        The reports of the fits that have a weight, the one with the largest first; the iterations and the residual
-        are those of that one.
-    """
-
-    candidates: list[Candidate]
+    candidates: list[Candidate]  # every prior that was tried at hidden samples or has a weight
+    # The reports of the fits that have a weight, the one with the largest first; the iterations and the residual are
+    # those of that one.
     fits: list[FitReport]
 
     def best_psnr(self, *, wide: bool = False) -> float | None:

@@ -299,21 +299,13 @@ def are_wide(known: Mask) -> bool:
 def error_in_gaps(known: Mask, shown: Mask, squared: Float[Tensor, "channels *part"], hidden: Mask) -> float | None:
     """Return the mean squared error to expect at unknown points.
 
-    Parameters
-    ----------
-    known : (channels or 1, *lattice)
-        The known points; the others are unknown.
-    shown, hidden : (channels or 1, *part)
-        The known points of a part of the lattice that a fit saw, and those that were hidden from it.
-    squared : (channels, *part)
-        The squared errors of that fit.
+    - known: the known points; the others are unknown
+    - shown, hidden: the known points of a part of the lattice that a fit saw, and those that were hidden from it
+    - squared: the squared errors of that fit
 
-    Returns
-    -------
-    float or None
-        The mean of the errors at hidden points of each depth, weighed by the unknown points of that depth, in powers of
-        two. It is None if more than ``UNSEEN`` of the unknown points are of a depth that hardly a hidden point has: the
-        gaps are wider than what is known around them.
+    The mean of the errors at hidden points of each depth, weighed by the unknown points of that depth, in powers of
+    two. It is None if more than ``UNSEEN`` of the unknown points are of a depth that hardly a hidden point has: the
+    gaps are wider than what is known around them.
     """
     sought = _octave(depths(known)[~known.cpu().numpy()])
     inside = hidden.expand_as(squared).cpu().numpy()

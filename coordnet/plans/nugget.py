@@ -67,8 +67,6 @@ def nugget(samples: Samples) -> float:
     alike, so that only differences of channels are compared; a narrow band of frequencies is predicted by neighbors
     (``unpredicted``).
 
-    Notes
-    -----
     Cressie, "Statistics for Spatial Data" (1993), section 2.4.
     """
     geometry, part = samples.geometry, middle(samples.geometry.shape, LOOKED_AT)

@@ -62,8 +62,6 @@ class PerturbedPosterior(Posterior):
     prior minus the fit of samples simulated from it, without their difference of large numbers. Where known points are
     held fixed, the unknown ones take the first part alone.
 
-    Notes
-    -----
     Papandreou and Yuille, "Gaussian sampling by local perturbations" (2010); Wilson et al., "Pathwise conditioning of
     Gaussian processes" (2021), for the same by Matheron's rule.
     """

@@ -212,8 +212,6 @@ class LatticeSystem(System):
     ``effective_density``. Compared with 1 / (c* + penalty) alone, it takes a third to a half of the steps to the same
     error and twice the transforms per step; the number of steps does not grow with the lattice.
 
-    Notes
-    -----
     The symmetric form of the preconditioner (SᵀWS + c)(penalty + c) of alternating splittings: Bai, Golub and Ng,
     "Hermitian and skew-Hermitian splitting methods" (SIAM J. Matrix Anal. Appl. 2003).
     """

@@ -206,16 +206,11 @@ def filled_figure(
 ) -> Figure:
     """Draw the frames with most gaps before and after these were filled, and the deviations in a third row.
 
-    Parameters
-    ----------
-    before, after, std : (frames, height, width)
-        The values, NaN where they are missing, and the standard deviations of the errors, if there are any.
-    labels : sequence of str
-        The title of every frame.
-    name : str
-        The quantity that the colors show, with its unit.
-    upward : bool
-        Whether the first row is at the bottom, as where latitudes increase.
+    - before, after, std: the values, NaN where they are missing, and the standard deviations of the errors, if there
+      are any
+    - labels: the title of every frame
+    - name: the quantity that the colors show, with its unit
+    - upward: whether the first row is at the bottom, as where latitudes increase
     """
     gaps = (np.isnan(before) & ~np.isnan(after)).reshape(len(before), -1).sum(1)
     chosen = np.sort(np.argsort(-gaps, kind="stable")[:MOST_FRAMES])

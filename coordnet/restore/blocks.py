@@ -45,23 +45,13 @@ class Blocks:
 
     All have the same lengths, as what one learned is to suit the others: the signal goes on beyond its ends in mirror
     images, or around along periodic axes, and results are cropped.
-
-    Attributes
-    ----------
-    signal : dask.array.Array
-        The signal, longer by the mirror images that fill the last blocks. Its chunks are the blocks.
-    grid : tuple of int
-        Its lengths without these.
-    halo : tuple of int
-        The nodes beyond each side of a block that are fitted with it, along every axis and that of the channels.
-    periodic : set of int
-        The axes that go around.
     """
 
-    signal: Any
-    grid: tuple[int, ...]
+    signal: Any  # The signal, longer by the mirror images that fill the last blocks. Its chunks are the blocks.
+    grid: tuple[int, ...]  # its lengths without these
+    # The nodes beyond each side of a block that are fitted with it, along every axis and that of the channels.
     halo: tuple[int, ...]
-    periodic: frozenset[int]
+    periodic: frozenset[int]  # the axes that go around
 
     @classmethod
     def of(

@@ -164,8 +164,6 @@ def _over_scales(prior: Prior, noise: Noise, signal: Signal | None, values: Tens
     coarser than they are; patches of the smaller picture do. Only the lowest frequencies are replaced, since those near
     the highest of the smaller picture are worse.
 
-    Notes
-    -----
     Facciolo, Pierazzo and Morel, "Conservative scale recomposition for multiscale denoising" (2017).
     """
     made = _denoiser(prior, noise, signal)(values)

@@ -31,24 +31,12 @@ LEARNED = 2**18  # points of the middle of a block by which it decides on the no
 
 @dataclass(frozen=True)
 class BlockCleaner:
-    """The way in which the noise of every block of a signal is removed.
+    """The way in which the noise of every block of a signal is removed."""
 
-    Attributes
-    ----------
-    prior : Prior
-        The prior of all blocks.
-    noise : Noise
-        The noise on all of them.
-    alpha : bool
-        Whether the last channel is opacity, which stays as it is.
-    loses_pixels : bool
-        Whether pixels that were lost to black or white are filled before.
-    """
-
-    prior: Prior
-    noise: Noise
-    alpha: bool = False
-    loses_pixels: bool = False
+    prior: Prior  # the prior of all blocks
+    noise: Noise  # the noise on all of them
+    alpha: bool = False  # whether the last channel is opacity, which stays as it is
+    loses_pixels: bool = False  # whether pixels that were lost to black or white are filled before
 
     @full_precision()
     def __call__(self, block: Block) -> Block:

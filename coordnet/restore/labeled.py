@@ -18,22 +18,13 @@ LONGITUDES = ("lon", "longitude", "degrees_east", "degree_east", "degrees east")
 
 @dataclass(frozen=True)
 class Labeled:
-    """The signal of a labeled array: its axes first, of which time is the first, then its channels.
-
-    Attributes
-    ----------
-    array : xarray.DataArray
-        The array itself.
-    axes, channels : tuple of str
-        The dimensions of the signal, and the others.
-    has_time : bool
-        Whether the first axis is time.
-    """
+    """The signal of a labeled array: its axes first, of which time is the first, then its channels."""
 
     array: Any
+    # The dimensions of the signal, and the others.
     axes: tuple[str, ...]
     channels: tuple[str, ...]
-    has_time: bool
+    has_time: bool  # whether the first axis is time
 
     @classmethod
     def of(cls, array: Any, dims: str | Sequence[str] | None = None, *, counts: bool = True) -> "Labeled":

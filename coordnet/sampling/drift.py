@@ -59,10 +59,7 @@ def columns_at(
     function of its coordinates or an ``xarray.DataArray`` that is interpolated between its nodes; a single column needs
     no name.
 
-    Raises
-    ------
-    ValueError
-        If there is no drift, a column is missing, or one has another shape.
+    A ``ValueError`` is raised if there is no drift, a column is missing, or one has another shape.
     """
     wanted = f"{', '.join(names)} where the fit is evaluated"
     if given is None:

@@ -26,39 +26,24 @@ ERROR_FLOOR = 0.03  # share of the mean error that is added to each error before
 
 @dataclass(frozen=True)
 class Calibration:
-    """How large the errors of a fit are at every node of its lattice, from errors at hidden samples.
+    """How large the errors of a fit are at every node of its lattice, from errors at hidden samples."""
 
-    Attributes
-    ----------
-    errors : FoldErrors
-        The errors at five folds.
-    scale : LocalScale
-        Their scale.
-    distances : (nodes, channels)
-        The distance of every node to the nearest sample, in the mean over the fits without a fold.
-    sought : (nodes, channels)
-        True where there is no sample; at the known nodes of a masked lattice the interval is the sample itself.
-    growth : float
-        The factor of squared errors from a fit of four fifths of the samples to a fit of all. They fall as a power of
-        the number of samples. The fit without two folds tells it, though uncertainly, so that the mean with ``POWER``
-        is taken.
-    narrowing : float
-        The same factor for the geometric mean of absolute errors, by which intervals narrow. A few large errors rule
-        the mean of squares; they hardly change this one. Both are 1 for folds in the shape of what is unknown: more
-        samples elsewhere bring none nearer.
-    alike : float
-        The number of hidden samples whose errors count as one; see ``Folded``.
-    alone : (n,), optional
-        True where a sample was hidden without its block; None where no blocks are hidden.
-    """
-
-    errors: FoldErrors
+    errors: FoldErrors  # at five folds
     scale: LocalScale
+    # The distance of every node to the nearest sample, in the mean over the fits without a fold.
     distances: Float[np.ndarray, "nodes channels"]
+    # True where there is no sample; at the known nodes of a masked lattice the interval is the sample itself.
     sought: Bool[np.ndarray, "nodes channels"]
+    # The factor of squared errors from a fit of four fifths of the samples to a fit of all. They fall as a power of the
+    # number of samples. The fit without two folds tells it, though uncertainly, so that the mean with ``POWER`` is
+    # taken.
     growth: float
+    # The same factor for the geometric mean of absolute errors, by which intervals narrow. A few large errors rule the
+    # mean of squares; they hardly change this one. Both are 1 for folds in the shape of what is unknown: more samples
+    # elsewhere bring none nearer.
     narrowing: float
-    alike: float = 1.0
+    alike: float = 1.0  # the number of hidden samples whose errors count as one; see ``Folded``
+    # True where a sample was hidden without its block; None where no blocks are hidden.
     alone: Bool[np.ndarray, " n"] | None = None
 
     @classmethod
@@ -144,8 +129,6 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: flo
     Scores may be ``alike``, as those of a block are: so many count as one, and it is the ⌈(n + alike) level⌉-th then.
     A ``ValueError`` is raised if there are too few scores for the level.
 
-    Notes
-    -----
     Vovk, "Cross-conformal predictors" (2015); Papadopoulos, Vovk and Gammerman, "Regression conformal prediction with
     nearest neighbours" (2011), for scores relative to a scale; Dunn, Wasserman and Ramdas, "Distribution-free
     prediction sets for two-layer hierarchical models" (2023), for groups of scores.

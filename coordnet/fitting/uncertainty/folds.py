@@ -32,30 +32,16 @@ Mask = Bool[np.ndarray, "*grid"]
 
 @dataclass(frozen=True)
 class FoldErrors:
-    """The errors of fits at samples that were hidden from them.
+    """The errors of fits at samples that were hidden from them."""
 
-    Attributes
-    ----------
-    node : (n,)
-        The flat index of the lattice's node at a sample, or nearest to it.
-    error : (n, channels)
-        The estimate minus the sample; NaN for channels that were not hidden there.
-    distance : (n, channels)
-        The distance to the nearest node with a sample that was not hidden, in spacings.
-    deviation : (n,)
-        The standard deviation that the prior expects there, as ``posterior_deviations`` has it.
-    fit : (n,)
-        The number of the fit that has the error.
-    shown : float
-        The number of samples that a fit saw, in the mean over fits.
-    """
-
-    node: Int[np.ndarray, " n"]
-    error: Float[np.ndarray, "n channels"]
+    node: Int[np.ndarray, " n"]  # the flat index of the lattice's node at a sample, or nearest to it
+    error: Float[np.ndarray, "n channels"]  # the estimate minus the sample; NaN for channels that were not hidden there
+    # The distance to the nearest node with a sample that was not hidden, in spacings.
     distance: Float[np.ndarray, "n channels"]
+    # The standard deviation that the prior expects there, as ``posterior_deviations`` has it.
     deviation: Float[np.ndarray, " n"]
-    fit: Int[np.ndarray, " n"]
-    shown: float
+    fit: Int[np.ndarray, " n"]  # the number of the fit that has the error
+    shown: float  # the number of samples that a fit saw, in the mean over fits
 
 
 @dataclass(frozen=True)

@@ -70,13 +70,9 @@ def edges_of_gaps(
     Nodes are in gaps that are farther from points than nearly all points that are ``hidden`` at random are; of points
     that are uniformly random there are hardly any. Blocks are shorter where there are few, as of points in clusters.
 
-    Parameters
-    ----------
-    geometry : Geometry
-        The points, on nodes that were laid for them.
-    hidden, between : (n,)
-        The distances to the nearest point that is shown of points that are hidden at random, and of the nodes within
-        the points' convex hull, in spacings.
+    - geometry: the points, on nodes that were laid for them
+    - hidden, between: the distances to the nearest point that is shown of points that are hidden at random, and of the
+      nodes within the points' convex hull, in spacings
     """
     far = between[between > np.quantile(hidden, FARTHER)]
     if len(far) <= GAPS * len(between):
@@ -130,22 +126,13 @@ def block_score(
 
     Points of a row before the first or after the last that a fit sees do not count, as the fit extrapolates there.
 
-    Parameters
-    ----------
-    samples : Samples
-        Values at scattered points.
-    refit : callable
-        The fit as a function of samples.
-    size : number or sequence, optional
-        The lengths of a block in the units of the points' coordinates; a part of their extent if not given.
-    folds : int
-        The number of parts, at least 2.
+    - samples: values at scattered points
+    - refit: the fit as a function of samples
+    - size: the lengths of a block in the units of the points' coordinates; a part of their extent if not given
+    - folds: the number of parts, at least 2
 
-    Raises
-    ------
-    ValueError
-        If the samples are no scattered points, the sizes are not positive, or there are fewer blocks than folds, or
-        none between others.
+    A ``ValueError`` is raised if the samples are no scattered points, the sizes are not positive, or there are fewer
+    blocks than folds, or none between others.
     """
     geometry = samples.geometry
     geometry.check_blocks("samples", "scattered points (cn.points) for a score by blocks")

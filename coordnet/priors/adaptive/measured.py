@@ -119,8 +119,6 @@ class MeasuredPlan(LearnedPlan):
     ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s. A
     lattice of one node, which has no roughness, raises a ``ValueError``.
 
-    Notes
-    -----
     Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM algorithm" (1977); MacKay, "Bayesian
     interpolation" (1992), for ratios in the place of sums; Papandreou and Yuille, "Gaussian sampling by local
     perturbations" (2010), for the simulated values.

@@ -187,12 +187,8 @@ class Spectrum:
 class Settling:
     """A callback of conjugate gradients that ends a solve whose error is that of the prior, and not of the iteration.
 
-    Parameters
-    ----------
-    seen : (*lattice)
-        The unknown points that are looked at. Those in the padding, which is a wide gap, converge last.
-    negligible : function
-        The mean squared change at these points that is small beside the error to expect of the solution.
+    - seen: the unknown points that are looked at. Those in the padding, which is a wide gap, converge last.
+    - negligible: the mean squared change at these points that is small beside the error to expect of the solution
     """
 
     def __init__(self, seen: Bool[Tensor, "*lattice"], negligible: Negligible) -> None:

@@ -23,8 +23,6 @@ PICTURE_CHANNELS, SHUFFLE_STEP = 3, 2  # channels of a picture, and the step at 
 class FFDNet(nn.Module):
     """Convolutions of 3×3 pixels on a picture whose blocks of 2×2 pixels are channels, beside a map of the noise.
 
-    Notes
-    -----
     Zhang, Zuo and Zhang, "FFDNet: Toward a fast and flexible solution for CNN-based image denoising" (2018).
     """
 

@@ -127,21 +127,13 @@ def plug_and_play(
     direction method of multipliers for the signal of the greatest posterior density. The dual variable is rescaled
     where s changes, and each step takes another symmetry of the square.
 
-    Parameters
-    ----------
-    start : (channels, *lattice)
-        The signal to begin with.
-    sigmas : sequence of float
-        The standard deviation s of each step.
-    clean : callable
-        ``clean(v, s, symmetry)`` is D(v, s).
-    nearest : callable
-        ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s².
-    relaxation : float
-        The factor, above 0 and below 2, on the move from x to what the denoiser makes of it; above 1 fewer steps do.
+    - start: the signal to begin with
+    - sigmas: the standard deviation s of each step
+    - clean: ``clean(v, s, symmetry)`` is D(v, s)
+    - nearest: ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s²
+    - relaxation: the factor, above 0 and below 2, on the move from x to what the denoiser makes of it; above 1 fewer
+      steps do
 
-    Notes
-    -----
     Venkatakrishnan, Bouman and Wohlberg, "Plug-and-play priors for model based reconstruction" (2013); Eckstein and
     Bertsekas, "On the Douglas-Rachford splitting method" (1992), has the relaxation.
     """

@@ -47,21 +47,13 @@ class Level:
 class Bands:
     """The bands of spatial frequency of frames, padded so that coarser lattices divide them.
 
-    Parameters
-    ----------
-    space : tuple of int
-        The lengths of a frame.
-    stretch : tuple of float
-        Factors of the frequencies along each axis, of product 1: bands are elliptic.
+    - space: the lengths of a frame
+    - stretch: factors of the frequencies along each axis, of product 1: bands are elliptic
 
-    Attributes
-    ----------
-    lattice : tuple of int
-        The lengths of a padded frame.
-    frequency : (modes,)
-        The frequency |ω| of every mode, in radians a node, in the order of ``Level``; the constant has half the lowest.
-    levels : tuple of Level
-        All modes on the lattice, and the lower bands on coarser ones.
+    - lattice: the lengths of a padded frame
+    - frequency: the frequency |ω| of every mode, in radians a node, in the order of ``Level``; the constant has half
+      the lowest
+    - levels: all modes on the lattice, and the lower bands on coarser ones
     """
 
     def __init__(self, space: tuple[int, ...], stretch: tuple[float, ...]) -> None:

@@ -28,8 +28,6 @@ class FramePosterior:
     lattice has are solved for there, with the known shares of its blocks in the place of M. It changes from step to
     step, so that conjugate gradients are flexible ones.
 
-    Notes
-    -----
     Notay, "Flexible conjugate gradients" (SIAM J. Sci. Comput. 2000).
     """
 

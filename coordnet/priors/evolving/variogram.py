@@ -154,8 +154,6 @@ def fit_start(y: Frames, known: Mask, times: Times) -> Start:
 
     The stretch of the bands is that of the ellipses at which the frames' own variograms are fitted best.
 
-    Notes
-    -----
     Cressie, "Fitting variogram models by weighted least squares" (1985).
     """
     variogram = Variogram.of(y, known, times)

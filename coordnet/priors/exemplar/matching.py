@@ -106,10 +106,7 @@ class Search:
     Barnes, Shechtman, Finkelstein and Goldman, "PatchMatch: a randomized correspondence algorithm for structural image
     editing" (2009).
 
-    Attributes
-    ----------
-    targets : (n, 2)
-        The first pixels of the patches with an unknown pixel.
+    - targets: the first pixels of the patches with an unknown pixel
     """
 
     def __init__(self, known: Known, patch: int, generator: torch.Generator) -> None:

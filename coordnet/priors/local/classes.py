@@ -51,26 +51,13 @@ class LocalClasses:
 
     Where all channels have one mask, the uncorrelated channels of a patch are columns whose covariances differ by a
     factor alone, so that one factorization serves them. Otherwise all channels of a patch form one column (``joint``).
-
-    Attributes
-    ----------
-    shape : tuple of int
-        The lengths of a patch.
-    channels : Channels
-        The uncorrelated channels.
-    joint : bool
-        Whether masks differ by channel.
-    mixture : Mixture
-        The classes, as shapes of one energy: each adapts on its own.
-    start : (classes, size, size)
-        Their covariances before any adaptation.
     """
 
-    shape: tuple[int, ...]
-    channels: Channels
-    joint: bool
-    mixture: Mixture
-    start: Float[Tensor, "classes size size"]
+    shape: tuple[int, ...]  # the lengths of a patch
+    channels: Channels  # the uncorrelated channels
+    joint: bool  # whether masks differ by channel
+    mixture: Mixture  # the classes, as shapes of one energy: each adapts on its own
+    start: Float[Tensor, "classes size size"]  # their covariances before any adaptation
 
     @classmethod
     def begin(

@@ -51,24 +51,14 @@ class LocalDenoiser:
 
     The three channels of a picture are colors, whose patches are treated jointly; other channels are uncorrelated
     first. In pictures, clips and volumes, groups of similar patches are then found on the result, and filtered, twice.
-
-    Attributes
-    ----------
-    prior : Local
-        It has the standard deviation of the noise.
-    variance : callable
-        The variance of the noise, relative to the prior's, for the means of values (channels, *lattice). Each patch
-        and each group takes its mean.
-    progress : bool
-        Whether a bar shows the stages.
-    model : NoiseModel, optional
-        The noise's spectrum; it is white if not given, or without one.
     """
 
     prior: LocalParameters
+    # The variance of the noise, relative to the prior's, for the means of values (channels, *lattice). Each patch and
+    # each group takes its mean.
     variance: Callable[[Signal], Signal] = field(default=white)
-    progress: bool = False
-    model: NoiseModel = NoiseModel()
+    progress: bool = False  # whether a bar shows the stages
+    model: NoiseModel = NoiseModel()  # the noise's spectrum; it is white if not given, or without one
 
     def __call__(self, noisy: Signal) -> Cleaned:
         """Return the estimate of a signal (channels, *lattice)."""

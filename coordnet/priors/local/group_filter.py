@@ -38,17 +38,11 @@ def filter_groups(
 ) -> Signal:
     """Return the mean of overlapping patches that are filtered in groups of similar ones.
 
-    Parameters
-    ----------
-    noisy, guide : (channels, *lattice)
-        The picture, clip or volume with white noise, and an estimate of it without.
-    variance : (*lattice)
-        The variance of the noise; the filter of a group takes its mean.
-    patch : tuple of int
-        The lengths of a patch, which are no longer than those of the lattice.
-    roots : pair of (size, size), optional
-        The root of the covariance of the noise in a patch of all channels, relative to the variance, and its inverse:
-        noise that is not white is whitened, filtered, and colored again.
+    - noisy, guide: the picture, clip or volume with white noise, and an estimate of it without
+    - variance: the variance of the noise; the filter of a group takes its mean
+    - patch: the lengths of a patch, which are no longer than those of the lattice
+    - roots: the root of the covariance of the noise in a patch of all channels, relative to the variance, and its
+      inverse: noise that is not white is whitened, filtered, and colored again
     """
     lattice, axes = tuple(guide.shape[1:]), guide.ndim - 1
     reach, height = MOST_DISPLACED[axes], lattice[-2]

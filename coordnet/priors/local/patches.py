@@ -13,19 +13,12 @@ from coordnet.linalg.machine import at_once
 
 @dataclass(frozen=True)
 class Patches:
-    """Some patches of a lattice, all of one shape.
+    """Some patches of a lattice, all of one shape."""
 
-    Attributes
-    ----------
-    lattice, shape : tuple of int
-        The lengths of the lattice and of a patch.
-    corners : (patches,)
-        The flat index of each patch's first entry.
-    """
-
+    # The lengths of the lattice and of a patch.
     lattice: tuple[int, ...]
     shape: tuple[int, ...]
-    corners: Int[Tensor, " patches"]
+    corners: Int[Tensor, " patches"]  # the flat index of each patch's first entry
 
     @classmethod
     def every(
@@ -110,10 +103,7 @@ class Patches:
 class Overlap:
     """The mean of overlapping patches on a lattice, where every entry has its precision as weight.
 
-    Parameters
-    ----------
-    like : (channels, *lattice)
-        A signal of the dtype, the device and the lengths of the mean.
+    - like: A signal of the dtype, the device and the lengths of the mean
     """
 
     def __init__(self, like: Float[Tensor, "channels *lattice"]) -> None:

@@ -114,16 +114,11 @@ def fill_from_similar(
 ) -> Float[Tensor, "channels *lattice"]:
     """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
-    Parameters
-    ----------
-    observed : Observed
-        Known entries of a picture, a clip or a volume in units of its range, and a pilot of all of them.
-    sought : (channels or 1, *lattice)
-        Where the estimate is needed; patches without such an entry are left out. Entries of no patch are the pilot's.
-    noise : float or (1, *lattice)
-        The variance of the noise on known entries; a patch takes its mean.
-    share : float
-        The part of v beside ``GROUP_FLOOR``, relative to the mean variance of a group's entries.
+    - observed: known entries of a picture, a clip or a volume in units of its range, and a pilot of all of them
+    - sought: where the estimate is needed; patches without such an entry are left out. Entries of no patch are the
+      pilot's.
+    - noise: the variance of the noise on known entries; a patch takes its mean
+    - share: the part of v beside ``GROUP_FLOOR``, relative to the mean variance of a group's entries
     """
     pilot, axes = observed.pilot, observed.pilot.ndim - 1
     patch = tuple(map(min, FILL_PATCH[axes], pilot.shape[1:]))
@@ -219,8 +214,6 @@ def condition(
     Where fewer entries are known than a group has patches, the same comes from K = X_oᵀX_o + n (v + s²) I of their
     number: the mean m + XᵀX_o K⁻¹ (y - m)_o, and the variances v + diag(XᵀX - XᵀX_o K⁻¹ X_oᵀX)/n.
 
-    Notes
-    -----
     Yu, Sapiro and Mallat (2012) condition a Gaussian on a part of a patch.
     """
     mean = x.mean(1)

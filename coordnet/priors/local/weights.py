@@ -17,17 +17,10 @@ CELL = 16  # lattice points along an axis within which hidden samples say the sa
 
 @dataclass(frozen=True)
 class Weight:
-    """The weight of a second reconstruction against a first.
-
-    Attributes
-    ----------
-    alpha : float
-        The weight.
-    errors : (float, float), optional
-        The mean squared errors at hidden samples, of the first reconstruction and of the weighted mean.
-    """
+    """The weight of a second reconstruction against a first."""
 
     alpha: float = 0.0
+    # The mean squared errors at hidden samples, of the first reconstruction and of the weighted mean.
     errors: tuple[float, float] | None = None
 
     def record(self, span: float, against: str) -> dict[str, Any]:

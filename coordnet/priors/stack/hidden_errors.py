@@ -33,14 +33,10 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int | float) -> Float
     The sum has no greater error than the best candidate, and the weights depend neither on the order of the candidates
     nor on the units of the errors.
 
-    Parameters
-    ----------
-    gram : (n, n)
-        The mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a weight
-        is tried, so that n is to be small. Those of more than ``HOPELESS`` times the least mean square have none.
-    count : float
-        The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square: the fewer
-        samples there are, the nearer the weights are to the best candidate. Infinity leaves ``RIDGE`` alone.
+    - gram: the mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a
+      weight is tried, so that n is to be small. Those of more than ``HOPELESS`` times the least mean square have none.
+    - count: the number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square: the
+      fewer samples there are, the nearer the weights are to the best candidate. Infinity leaves ``RIDGE`` alone.
     """
     n, best = len(gram), int(np.argmin(gram.diagonal()))
     scale = float(gram[best, best])
@@ -95,37 +91,19 @@ class Traits:
 
 @dataclass(frozen=True)
 class HiddenErrors:
-    """The errors of candidates at the same hidden samples, and the weights that follow from them.
+    """The errors of candidates at the same hidden samples, and the weights that follow from them."""
 
-    Attributes
-    ----------
-    traits : sequence of Traits
-        The traits of every candidate, whether it has errors or not.
-    errors : dict
-        The errors of the candidates that were compared, by their numbers, in the order of the comparison.
-    clusters : (hidden,)
-        The number of the cluster of each hidden entry. Errors within a cluster are alike. If errors are of several
-        channels, they repeat these numbers.
-    nugget : float
-        The standard deviation of the noise.
-    density : float
-        The share of the nodes that is known.
-    is_strided : bool
-        Whether the samples are every k-th node of a lattice, and every k-th of them was shown.
-    is_clustered : bool
-        Whether gaps were hidden, and not single samples.
-    is_small : bool
-        Whether candidates were compared on a whole lattice of few nodes, and not in windows.
-    """
-
-    traits: Sequence[Traits]
+    traits: Sequence[Traits]  # the traits of every candidate, whether it has errors or not
+    # The errors of the candidates that were compared, by their numbers, in the order of the comparison.
     errors: Mapping[int, Errors] = field(default_factory=dict)
+    # The number of the cluster of each hidden entry. Errors within a cluster are alike. If errors are of several
+    # channels, they repeat these numbers.
     clusters: Int[np.ndarray, " hidden"] = field(default_factory=lambda: np.zeros(1, int))
-    nugget: float = 0.0
-    density: float = 1.0
-    is_strided: bool = False
-    is_clustered: bool = False
-    is_small: bool = True
+    nugget: float = 0.0  # the standard deviation of the noise
+    density: float = 1.0  # the share of the nodes that is known
+    is_strided: bool = False  # whether the samples are every k-th node of a lattice, and every k-th of them was shown
+    is_clustered: bool = False  # whether gaps were hidden, and not single samples
+    is_small: bool = True  # whether candidates were compared on a whole lattice of few nodes, and not in windows
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate.
@@ -271,8 +249,6 @@ class HiddenErrors:
         The effective number of clusters is the inverse of the sum of their squared shares. The error is infinite if
         there are fewer than ``FEWEST_CLUSTERS``.
 
-        Notes
-        -----
         Liang and Zeger, "Longitudinal data analysis using generalized linear models" (1986); Carter, Schnepel and
         Steigerwald, "Asymptotic behavior of a t-test robust to cluster heterogeneity" (2017).
         """

@@ -39,12 +39,8 @@ class Trial:
     one are then compared in many windows. On a lattice of few nodes they are compared on the whole lattice instead, at
     several sets of hidden samples.
 
-    Attributes
-    ----------
-    errors : dict
-        The errors of each candidate that is still compared, by its number, all at the same hidden samples.
-    tried : dict
-        The mean squared error of every candidate, in the last comparison that it took part in.
+    - errors: the errors of each candidate that is still compared, by its number, all at the same hidden samples
+    - tried: the mean squared error of every candidate, in the last comparison that it took part in
     """
 
     _remaining = 0  # the candidate that is taken if no sample was hidden
