@@ -40,9 +40,9 @@ class HeldOut:
     part: tuple[slice, ...]  # where the lattice is in the one that it is a part of
     values: Float[Tensor, "channels *lattice"]  # the centered signal
     # The entries that the fit saw.
-    shown: Bool[Tensor, "#channels *lattice"]
+    shown: Mask
     # The entries by which it is judged.
-    hidden: Bool[Tensor, "#channels *lattice"]
+    hidden: Mask
     estimate: Float[Tensor, "channels *lattice"]  # the fit's values; only those of hidden entries are looked at
     # Those of the lattice that was shown, if it skips entries; empty for a mask.
     steps: tuple[int, ...] = ()

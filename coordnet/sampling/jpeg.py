@@ -181,7 +181,7 @@ class JpegIntervals:
         return np.pad(plane, [(0, n) for n in more], mode="edge")
 
 
-def shown_steps(picture: Float[Tensor, "height width channels"]) -> Float[np.ndarray, "8 8"] | None:
+def shown_steps(picture: Picture) -> Float[np.ndarray, "8 8"] | None:
     """Return the steps of brightness's coefficients in 8-bit values, None for a picture that does not show them.
 
     The picture has values in [0, 1], and may be cut out of a larger one: its blocks begin where most coefficients
@@ -206,14 +206,14 @@ def shown_steps(picture: Float[Tensor, "height width channels"]) -> Float[np.nda
     return np.where(is_shown, steps, np.maximum.accumulate(np.maximum.accumulate(steps, 0), 1))
 
 
-def brightness(picture: Float[Tensor, "height width channels"]) -> Float[Tensor, "height width"]:
+def brightness(picture: Picture) -> Float[Tensor, "height width"]:
     """Return the brightness of red, green and blue as JPEG has it, else the mean of the channels."""
     if picture.shape[2] != 3:
         return picture.double().mean(2)
     return picture.double() @ torch.tensor(TO_BRIGHTNESS[0], dtype=torch.float64, device=picture.device)
 
 
-def _coefficients(picture: Float[Tensor, "height width channels"], side: int) -> Float[np.ndarray, "blocks 64"]:
+def _coefficients(picture: Picture, side: int) -> Float[np.ndarray, "blocks 64"]:
     """Return the cosine transform of brightness in blocks of a picture's middle of some side, in 8-bit values."""
     counts = [min(n, side) // SIDE for n in picture.shape[:2]]
     starts = [(n // SIDE - count) // 2 * SIDE for n, count in zip(picture.shape[:2], counts, strict=True)]

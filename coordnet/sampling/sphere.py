@@ -15,9 +15,7 @@ def vectors(longitude: Float[np.ndarray, "*places"], latitude: Float[np.ndarray,
     return np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], -1)
 
 
-def nearest_angles(
-    places: Float[np.ndarray, "*places 3"], queries: Float[np.ndarray, "*queries 3"]
-) -> Float[np.ndarray, "*queries"]:
+def nearest_angles(places: Vectors, queries: Float[np.ndarray, "*queries 3"]) -> Float[np.ndarray, "*queries"]:
     """Return the angle in degrees between each query and the nearest place."""
     chords = np.asarray(KDTree(places.reshape(-1, 3)).query(queries.reshape(-1, 3))[0])
     return np.degrees(2 * np.arcsin(np.minimum(chords / 2, 1))).reshape(queries.shape[:-1])

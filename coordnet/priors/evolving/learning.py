@@ -63,7 +63,7 @@ class Learner:
 
     # The values, 0 where they are not known, and where they are.
     y: Frames
-    known: Bool[np.ndarray, "frames *space"]
+    known: Mask
     covariance: Covariance  # the present covariance
     noise: float  # the present variance of the noise
     least_noise: float  # its least value
@@ -108,7 +108,7 @@ class Learner:
             matrices, tilt = _matrices(self.covariance, moments), _tilted(self.covariance, moments.ratios)
             self.covariance = Covariance.of(self.bands, (matrices + matrices.transpose(0, 2, 1)) / 2, tilt)
 
-    def at(self, y: Frames, known: Bool[np.ndarray, "frames *space"]) -> "Learner":
+    def at(self, y: Frames, known: Mask) -> "Learner":
         """Return a learner of other samples of the same frames, with the present covariance, noise and mean."""
         return replace(self, y=y, known=known, _deviation=None)
 

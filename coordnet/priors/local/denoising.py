@@ -39,8 +39,8 @@ def white(means: Signal) -> Signal:
 class Cleaned:
     """A signal without its noise, and how it was found."""
 
-    f: Float[Tensor, "channels *lattice"]
-    spread: Float[Tensor, "channels *lattice"]  # the posterior variance of the patches, before groups were filtered
+    f: Signal
+    spread: Signal  # the posterior variance of the patches, before groups were filtered
     learned: dict[str, Tensor]
     method: str
 

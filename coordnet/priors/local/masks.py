@@ -37,12 +37,12 @@ Mask = Bool[Tensor, "#channels *lattice"]
 class Signal:
     """A centered signal in units of its range."""
 
-    values: Float[Tensor, "channels *lattice"]
-    known: Bool[Tensor, "#channels *lattice"]
+    values: Lattice
+    known: Mask
     range: float
 
     @classmethod
-    def of(cls, values: Float[Tensor, "channels *lattice"], known: Bool[Tensor, "#channels *lattice"]) -> "Signal":
+    def of(cls, values: Lattice, known: Mask) -> "Signal":
         """Return a signal divided by the range of its known values, or by 1 if they are all the same."""
         inside = values[known.expand_as(values)]
         span = float(inside.max() - inside.min()) or 1.0
@@ -57,11 +57,11 @@ class Signal:
         """Return a part of the lattice."""
         return Signal(self.values[(..., *slices)], self.known[(..., *slices)], self.range)
 
-    def without(self, hidden: Bool[Tensor, "#channels *lattice"]) -> "Signal":
+    def without(self, hidden: Mask) -> "Signal":
         """Return the signal with fewer known entries."""
         return Signal(self.values, self.known & ~hidden, self.range)
 
-    def kept(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
+    def kept(self, f: Lattice) -> Lattice:
         """Return an estimate with the known entries in their places."""
         return torch.where(self.known, self.values, f)
 
@@ -196,14 +196,7 @@ class LocalPlan(Plan):
             update()
         return classes
 
-    def _estimate(
-        self,
-        classes: LocalClasses,
-        signal: Signal,
-        pilot: Tensor,
-        stride: int,
-        sought: Bool[Tensor, "#channels *lattice"],
-    ) -> Estimate:
+    def _estimate(self, classes: LocalClasses, signal: Signal, pilot: Tensor, stride: int, sought: Mask) -> Estimate:
         """Return the estimate by the patches that have an entry which is sought."""
         observed = classes.observe(signal.values, signal.known, pilot)
         patches = Patches.every(stride, tuple(pilot.shape[1:]), self.shape, pilot.device)

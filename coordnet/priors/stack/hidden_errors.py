@@ -263,6 +263,6 @@ def _blended(errors: Mapping[int, Errors], weights: Float[np.ndarray, " candidat
     return sum((weights[k] * e for k, e in errors.items()), np.zeros(1))
 
 
-def mean_square(errors: Float[np.ndarray, " hidden"]) -> float:
+def mean_square(errors: Errors) -> float:
     """Return the mean square of errors."""
     return float(np.square(errors).mean())
