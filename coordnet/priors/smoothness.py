@@ -11,9 +11,8 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.blending import lattice_of, measure
-from coordnet.linalg.folding import Folding
 from coordnet.linalg.operators import Diagonal
-from coordnet.linalg.transforms import CosineBasis
+from coordnet.linalg.transforms import CosineBasis, Folding
 from coordnet.networks.fit_reports import LeastSquaresReport
 from coordnet.plans.modes import EncodingModes, FourierModes, Modes
 from coordnet.plans.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each

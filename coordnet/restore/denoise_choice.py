@@ -18,8 +18,8 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import REQUIRED, Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
-from coordnet.priors.denoiser.weighing import least_squares_share, squared_gains
 from coordnet.priors.local import Local
+from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
 from coordnet.restore.noise import noise_level, seen_level

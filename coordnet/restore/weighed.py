@@ -12,7 +12,7 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import Scale
-from coordnet.priors.denoiser.weighing import squared_gains, sure_share
+from coordnet.priors.local.weights import squared_gains, sure_share
 from coordnet.restore.noise import ClippedNoise
 
 WEIGHED_POINTS = 2**15  # points of the middle of a signal on which noise is added

@@ -4,10 +4,9 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.metrics.scores import psnr
-from coordnet.priors.local import Local, group_filter, similar_patches
+from coordnet.priors.local import Local, denoising, similar_patches
 from coordnet.priors.local import mixture as mixtures
-from coordnet.priors.local.denoising import smoothed
-from coordnet.priors.local.group_filter import filter_groups, wiener
+from coordnet.priors.local.denoising import filter_groups, smoothed, wiener
 from coordnet.priors.local.mixture import Mixture, SharedPatches
 from coordnet.priors.local.patches import Observed, Patches
 from coordnet.priors.local.similar_patches import similar
@@ -58,7 +57,7 @@ def test_bands_do_not_change_the_filter(lattice, patch, monkeypatch, generator):
     noisy = torch.rand(1, *lattice, generator=generator)
     variance = 0.01 + 0.02 * torch.rand(lattice, generator=generator)
     whole = filter_groups(noisy, noisy, variance, patch)
-    monkeypatch.setattr(group_filter, "BAND", dict.fromkeys((2, 3), 500 * 4 * 25**2 // 16))
+    monkeypatch.setattr(denoising, "BAND", dict.fromkeys((2, 3), 500 * 4 * 25**2 // 16))
     torch.testing.assert_close(filter_groups(noisy, noisy, variance, patch), whole)
 
 

@@ -25,10 +25,9 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block
-from coordnet.linalg.folding import Folding
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
-from coordnet.linalg.transforms import CosineBasis
+from coordnet.linalg.transforms import CosineBasis, Folding
 from coordnet.plans.modes import EncodingModes, FourierModes
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.forward import Interpolation

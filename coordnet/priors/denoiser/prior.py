@@ -1,20 +1,142 @@
-"""A denoiser of pictures as a prior: which samples it suits, and its plans."""
+"""A denoiser of pictures as a prior: which samples it suits, and the plan that fills gaps by plug-and-play."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
-from coordnet.plans.plan import Plan
+from coordnet.linalg.borders import make_periodic
+from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import DenoiserReport
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
+from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import DenoiserParameters
-from coordnet.priors.denoiser.plan import DenoiserPlan
+from coordnet.priors.denoiser.pictures import LatticeDenoiser
+from coordnet.priors.denoiser.plug_and_play import RELAXATION, Scale, entries, falling, plug_and_play
 from coordnet.priors.denoiser.refined import DenoisedAreaPlan, DenoisedMeasurementPlan, DenoisedMosaicPlan
+from coordnet.priors.local import Local
+from coordnet.priors.local.weights import HOPE, least_squares_weight
 from coordnet.priors.stack import Stack
+from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry
+
+# The first and the last standard deviation of the steps, relative to the error at hidden samples, their number, and
+# that of those without the hidden samples. They were settled on twelve photographs with a quarter known; on sixteen
+# others eight steps after six, from 2 errors on, gain 0.025 dB more and take a sixth longer, and six after five gain
+# 0.035 dB less. Steps of the middle of the hidden samples alone give too small a weight.
+FIRST, LAST, STEPS, WEIGHED_STEPS = 1.7, 0.6, 7, 5
+# Standard deviation from which on layers multiply bfloat16, which takes a third of their time away. On the
+# middle 192² of four photographs it costs 0.014 dB in the mean; on ten pictures bfloat16 from 0.01 on cost 0.06 dB.
+ROUNDED_FROM = 0.03
+
+Signal = Float[Tensor, "channels *lattice"]
+
+
+class DenoiserPlan(Plan):
+    """Fill gaps by plug-and-play, which starts at the best of the estimates that hid samples themselves.
+
+    In a ``Stack`` these are the candidates before it; alone it makes the pilot's. The same steps from the estimate
+    without the hidden samples give the weight. Where that lowers the squared error there by less than
+    ``MIN_IMPROVEMENT`` of it, the result is the estimate it started at, to the bit.
+
+    The parameters are those of ``plan``; the encoding of a lattice that skips samples is replaced by Fourier's of the
+    signal's grid.
+    """
+
+    holds_out = True
+    understates = True  # as the local estimate does, at which it mostly starts
+
+    def __init__(
+        self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
+    ) -> None:
+        self.pilot = lambda: pilot.plan(encoding, geometry, **options)
+        on_grid = geometry.shape == geometry.grid
+        own = encoding if on_grid else FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
+        super().__init__(own, geometry, **options)
+        self.prior, self.denoiser = prior, LatticeDenoiser(prior, self.device, rounded_from=ROUNDED_FROM)
+
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether the estimates that it may start at are nearly as good as others, which no gain makes up."""
+        starts = [error for prior, error in errors.items() if isinstance(prior, Adaptive | Local)]
+        return min(starts, default=0.0) <= HOPE * min(errors.values(), default=0.0)
+
+    @torch.no_grad()
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of what was hidden; see ``Plan``.
+
+        It is the very result of the candidate that it started at where the weight is 0.
+        """
+        done = [judged for judged in (begun or {}).values() if judged[1] is not None]
+        before = min(done, key=_hidden_error) if done else self.pilot().solve_and_hold_out(values)
+        fitted, held_out = before
+        if held_out is None:
+            return before
+        scale, error = Scale.of(held_out.values[held_out.shown.expand_as(held_out.values)]), _hidden_error(before)
+        with tqdm(total=WEIGHED_STEPS + STEPS, desc="denoising", disable=not self.progress, leave=None) as bar:
+            steps = _steps(error, scale, WEIGHED_STEPS)
+            second = self._filled(held_out.estimate, held_out.values, held_out.shown, scale, steps, bar)
+            weight = least_squares_weight(held_out.errors(held_out.estimate), held_out.errors(second))
+            if not weight:
+                return before
+            f = fitted.signal(self.geometry.grid)[0]
+            known = self.geometry.known(len(f)).movedim(-1, 0).to(f.device)
+            put = self._put(values[0])
+            f = f + weight * (self._filled(f, put, known, scale, _steps(error, scale, STEPS), bar) - f)
+        f = f if self.prior.noise else torch.where(known, put, f)
+        judged = replace(held_out, estimate=held_out.estimate + weight * (second - held_out.estimate))
+        errors = {"before": error, "denoiser": _hidden_error((fitted, judged))}
+        psnr = {name: decibels(e) for name, e in errors.items()}
+        report = DenoiserReport.of(fitted.report, self.prior.label, weight, psnr)
+        return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned), judged
+
+    def _put(self, values: Float[Tensor, "channels *samples"]) -> Signal:
+        """Return the samples in their places on the signal's grid."""
+        if self.geometry.shape == self.geometry.grid:
+            return values
+        f = values.new_zeros(*self.geometry.grid, len(values))
+        self.geometry.put(values.movedim(0, -1), f)  # type: ignore[attr-defined]
+        return f.movedim(-1, 0)
+
+    def _filled(
+        self,
+        start: Signal,
+        values: Signal,
+        known: Bool[Tensor, "#channels *lattice"],
+        scale: Scale,
+        sigmas: Sequence[float],
+        bar: tqdm,
+    ) -> Signal:
+        """Return a signal filled by plug-and-play from a start, with a standard deviation each step."""
+
+        def clean(x: Tensor, s: float, symmetry: int) -> Tensor:
+            bar.update()
+            return self.denoiser(x, s, symmetry)
+
+        nearest = entries(scale.into(values), known, self.prior.noise / scale.span)
+        return scale.back(plug_and_play(scale.into(start), sigmas, clean, nearest, RELAXATION))
+
+
+def _steps(error: float, scale: Scale, count: int) -> Sequence[float]:
+    """Return the standard deviations of steps from a start with a mean squared error."""
+    level = max(math.sqrt(error) / scale.span, 1e-6)
+    return falling(FIRST * level, LAST * level, count)
+
+
+def _hidden_error(judged: Judged) -> float:
+    """Return the mean squared error of an estimate at the samples that were hidden from it."""
+    held_out = judged[1]
+    assert held_out is not None, "an estimate without the hidden samples"
+    return float(held_out.errors(held_out.estimate).square().mean())
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from coordnet.priors.denoiser.plug_and_play import (
     measured,
     plug_and_play,
 )
-from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
+from coordnet.priors.local.weights import least_squares_weight, sure_share, typical
 from coordnet.sampling.grids import AreaLattice, CellMeans, MaskedLattice
 from coordnet.sampling.samples import Geometry
 

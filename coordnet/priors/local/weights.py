@@ -1,5 +1,6 @@
-"""How much a second reconstruction is trusted against the first, by the errors of both at hidden samples."""
+"""How much a second estimate is trusted against a first, by the errors of both where the truth is known."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,11 @@ MIN_IMPROVEMENT = 0.005  # relative fall of the squared error at hidden samples 
 MAX_WEIGHT = 1.2
 HOPE = 10**0.6  # 6 dB: of squared hidden error, by which others may be better than what patches improve on
 CELL = 16  # lattice points along an axis within which hidden samples say the same: twice a patch
+SURE = 2.0  # standard errors by which the weighted mean must be better than the first estimate where there is noise
+# Multiple of the median error beyond which errors of measured values are outliers. A few low frequencies of Fourier
+# samples rule the sum of squares, which left each of five photographs without a denoiser that gains 0.8 to 2.3 dB; with
+# 6 medians a terrain loses 0.05 dB, with 5 it loses 0.03 dB, and with 4 photographs gain up to 0.3 dB less.
+OUTLYING = 5.0
 
 
 @dataclass(frozen=True)
@@ -75,3 +81,40 @@ def _cells(values: Float[Tensor, "channels *lattice"]) -> Int[Tensor, "channels 
         along = torch.arange(length, device=values.device) // CELL
         cells = cells.unsqueeze(-1) * (length // CELL + 1) + along
     return cells.expand(values.shape)
+
+
+def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> float:
+    """Return the α from 0 to ``most`` of least |e + α (second - e)|²."""
+    step = second - error
+    energy = float(step.square().sum())
+    return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
+
+
+def least_squares_weight(
+    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT, most: float = 1.0
+) -> float:
+    """Return ``least_squares_share``, or 0 unless the sum of squares is a ``least`` share below |e|²."""
+    alpha = least_squares_share(error, second, most)
+    after = float((error + alpha * (second - error)).square().sum())
+    return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
+
+
+def sure_share(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int) -> float:
+    """Return ``least_squares_share``, or 0 unless the mean of its gains is ``SURE`` standard errors above 0.
+
+    The errors are differences from values with noise; those of the channels of a value are alike.
+    """
+    share = least_squares_share(error, second)
+    gains = squared_gains(error, second, share)
+    return share if float(gains.mean()) > SURE * float(gains.std()) * math.sqrt(channels / gains.numel()) else 0.0
+
+
+def typical(error: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Return which errors are within ``OUTLYING`` times their median in absolute value."""
+    sizes = error.abs()
+    return sizes <= OUTLYING * sizes.median()
+
+
+def squared_gains(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> Float[Tensor, " n"]:
+    """Return by how much each squared error falls with a share of the second estimate."""
+    return error.square() - (error + share * (second - error)).square()

@@ -23,7 +23,7 @@ from coordnet.plans.posterior import Posterior
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.measured import LEARNING_TOLERANCE
 from coordnet.priors.denoiser.plug_and_play import Nearest, entries, measured, plug_and_play
-from coordnet.priors.denoiser.weighing import SURE, least_squares_share
+from coordnet.priors.local.weights import SURE, least_squares_share
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 

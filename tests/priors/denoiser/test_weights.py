@@ -13,7 +13,7 @@ from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.plans.plan import CenteredValues
 from coordnet.priors.denoiser import refined
 from coordnet.priors.denoiser.refined import FIRST, LAST
-from coordnet.priors.denoiser.weighing import least_squares_weight, sure_share, typical
+from coordnet.priors.local.weights import least_squares_weight, sure_share, typical
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
