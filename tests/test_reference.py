@@ -18,10 +18,8 @@ def test_every_public_method_has_a_docstring_or_inherits_one():
         own = {} if found.name.endswith("__main__") else vars(importlib.import_module(found.name))
         kinds = {name: kind for name, kind in own.items() if getattr(kind, "__module__", "") == found.name}
         for kind in (kind for name, kind in kinds.items() if inspect.isclass(kind) and not name.startswith("_")):
-            for name in (name for name, part in vars(kind).items() if inspect.isfunction(part)):
-                assert name.startswith("_") or inspect.getdoc(getattr(kind, name)), (
-                    f"{found.name}.{kind.__name__}.{name}"
-                )
+            methods = [name for name, part in vars(kind).items() if inspect.isfunction(part) and name[0] != "_"]
+            assert all(inspect.getdoc(getattr(kind, name)) for name in methods), f"{found.name}.{kind.__name__}"
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,8 @@ def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*l
     if len(y) < FEWEST_KNOWN:
         return 0.0
     chosen = np.random.default_rng(0).permutation(len(y))[:MOST_SAMPLES]
-    distances, near = _neighbors(points, points[chosen], 2 * (points.shape[1] + 1))
+    nearest: Any = KDTree(points).query(points[chosen], 2 * (points.shape[1] + 1) + 1)
+    distances, near = (part[:, 1:] for part in nearest)  # the nearest is the point itself
     errors, farther = _errors(points, y, chosen, distances, near)
     return _at_distance_zero(points[chosen], np.square(errors), farther)
 
@@ -161,12 +162,6 @@ def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
     kinds = product(WINDOW_SMOOTHNESSES, WINDOW_SCALES)
     smooth = [decomposed(covariance(smoothness, between / scale)) for smoothness, scale in kinds]
     return [*smooth, (np.ones(len(nodes)), np.eye(len(nodes)))]
-
-
-def _neighbors(points: Points, chosen: Points, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances and the numbers of the points nearest to each chosen one, without itself."""
-    nearest: Any = KDTree(points).query(chosen, count + 1)
-    return nearest[0][:, 1:], nearest[1][:, 1:]
 
 
 def _errors(

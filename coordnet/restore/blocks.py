@@ -86,7 +86,8 @@ class Blocks:
                 break
             count = -(-grid[axis] // lengths[axis]) + 1
             lengths[axis], halo[axis] = -(-grid[axis] // count), reach
-        _check_block(BASE + each * values, memory)
+        if memory is not None and (needed := BASE + each * values) > memory:
+            raise _checks.wrong("memory", f"at least {needed:,} bytes for a block", f"{memory:,}")
         for axis in sorted(around):
             even = [n for n in range(LEAST_SIDE * reach, lengths[axis] + 1) if grid[axis] % n == 0]
             lengths[axis] = even[-1] if even else lengths[axis]
@@ -167,12 +168,6 @@ def bytes_to_fit(points: int, channels: int, itemsize: int = 4, *, whole: bool =
     """Return about the peak bytes of fitting a signal in memory: in tiles if it is large and not ``whole``."""
     fitted = points if whole else min(points, MAX_POINTS)
     return BYTES * fitted * channels + ARRAY_COPIES * itemsize * points * channels
-
-
-def _check_block(needed: int, memory: int | None) -> None:
-    """Refuse a memory that does not suffice for what the fit of a block needs, with a ``ValueError``."""
-    if memory is not None and needed > memory:
-        raise _checks.wrong("memory", f"at least {needed:,} bytes for a block", f"{memory:,}")
 
 
 def check_chunks(signal: Any, memory: int) -> None:

@@ -63,7 +63,10 @@ def settled(
     model = _noise_model(values, sigma, noise)
     is_plain = model.kind in ("none", "white")
     sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
-    level = _white_level(tiles, values, sigma, progress=progress) if is_plain else _mean_level(values, model)
+    if is_plain:
+        level = _white_level(tiles, values, sigma, progress=progress)
+    else:
+        level = math.sqrt(float(model.variance(values).double().mean()))
     work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
     chosen, tried = _chosen_prior(asked, values, work, seed)
     return Settled(chosen, work, tried)
@@ -89,11 +92,6 @@ def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -
     if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim == 2):
         return NoiseModel()
     return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
-
-
-def _mean_level(signal: Signal, model: NoiseModel) -> float:
-    """Return the root of the mean variance of the noise on a signal."""
-    return math.sqrt(float(model.variance(signal).double().mean()))
 
 
 def _white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:

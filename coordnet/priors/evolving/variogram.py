@@ -159,7 +159,8 @@ def fit_start(y: Frames, known: Mask, times: Times) -> Start:
     variogram = Variogram.of(y, known, times)
     best, start = math.inf, None
     for ellipse in ELLIPSES if len(variogram.shifts) > 1 else (1.0,):
-        stretch = _stretch(ellipse, len(variogram.shifts))
+        # Factors of product 1, of which the last is ``ellipse`` times the first.
+        stretch = tuple(np.exp(np.linspace(-0.5, 0.5, len(variogram.shifts)) * math.log(ellipse)).tolist())
         terms, residual = _fit(variogram.binned(stretch))
         if start is None or residual < best - BETTER:
             best, start = residual, Start(terms, stretch)
@@ -179,12 +180,6 @@ def _fit(binned: Float[np.ndarray, "4 bins"]) -> tuple[list[Term], float]:
     variances, residual = nnls(columns * weight[:, None], target * weight, maxiter=50 * len(terms))
     relative = residual / np.linalg.norm(weight * target)
     return [t._replace(variance=float(v)) for t, v in zip(terms, variances, strict=True) if v > 0], float(relative)
-
-
-def _stretch(ellipse: float, dims: int) -> tuple[float, ...]:
-    """Return factors of the frequencies along each axis, of product 1, whose last is ``ellipse`` times the first."""
-    logs = np.linspace(-0.5, 0.5, dims) * math.log(ellipse)
-    return tuple(np.exp(logs).tolist())
 
 
 def _pairs(times: Times) -> list[tuple[float, list[tuple[int, int]]]]:

@@ -169,7 +169,7 @@ class _Filling:
         patches = Patches(lattice, patch, flat_indices((*before, rows, columns), lattice))
         needed = patches.of(self.sought).flatten(1).any(1).nonzero()[:, 0]
         ends = zip((rows, columns), patch[-2:], self.reach[-2:], lattice[-2:], strict=True)
-        rows_in, columns_in = (_reached(*end) for end in ends)
+        rows_in, columns_in = (slice(max(0, int(at[0]) - r), min(n, int(at[-1]) + p + r)) for at, p, r, n in ends)
         inside = pilot[..., rows_in, columns_in]
         groups = similar(inside, (*before, rows - rows_in.start, columns - columns_in.start), patch, self.reach)
         height, width = inside.shape[-2:]
@@ -188,11 +188,6 @@ class _Filling:
         mean, variance = condition(patches.of(self.observed.values).flatten(1), known, x, level, self.share)
         shape = (len(groups), len(self.observed.pilot), math.prod(self.patch))
         return patches, mean.reshape(shape), variance.reshape(shape)
-
-
-def _reached(corners: Int[Tensor, " n"], side: int, reach: int, length: int) -> slice:
-    """Return the part of an axis that patches similar to those at some corners may take."""
-    return slice(max(0, int(corners[0]) - reach), min(length, int(corners[-1]) + side + reach))
 
 
 def condition(

@@ -74,7 +74,8 @@ class Trial:
             with stage("comparing priors", shown=progress):
                 self._race(held, samples)
                 self._refine(held, samples)
-            self._exact = self._meeting(EXACT * float(values.square().mean()))
+            least = EXACT * float(values.square().mean())  # plates of the highest order are last
+            self._exact = [k for k, e in self.errors.items() if mean_square(e) <= least and not candidates[k].searches]
         self._shares = np.array([plan.share(values) for plan in plans])
 
     def _exact_at_half(self, samples: Samples) -> list[int]:
@@ -122,13 +123,6 @@ class Trial:
             return one[self._exact[-1]]
         weights = self.hidden.weights() if self.errors else one[self._remaining]
         return (1 - self._shares.sum()) * weights + self._shares
-
-    def _meeting(self, least: float) -> list[int]:
-        """Return the candidates with a mean squared error of at most ``least`` that search for no numbers.
-
-        The candidates stand in the order of their numbers, so that plates of the highest order are last.
-        """
-        return [k for k, e in self.errors.items() if mean_square(e) <= least and not self.candidates[k].searches]
 
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that may be best in many, or on a lattice of few nodes.
