@@ -24,10 +24,10 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.bench.package_fields import FIELDS
-from coordnet.bench.points_study import KERNELS
+from coordnet.bench.points_study import COORDNET, KERNELS, PEERS, pairs, scored
 from coordnet.bench.record_tables import Frame, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
-from coordnet.comparison.stopwatch import finite, once, tried
+from coordnet.comparison.stopwatch import finite, once
 from coordnet.fitting.fit import fit
 from coordnet.restore.inpaint import inpaint
 from coordnet.sampling import Samples, ScatteredPoints, sample
@@ -42,7 +42,6 @@ SMOOTHING_NODES = 2000  # nodes at which the smoothing of a kernel is chosen wit
 PEER_DEGREES = (1, 3, 5)  # degrees of splines on lattices
 BEHIND = -0.2  # dB: margin below which a cell is listed
 SPAN = 3.0  # dB: margin at which the colors of the figure end
-COORDNET, PEERS = "coordnet", "peers"
 
 FORMS = {"default": "{:.2f}", "its dB": "{:.2f}", "margin": "{:+.2f}", "seconds": "{:.2f}", "its seconds": "{:.2f}"}
 KINDS_PREFACE = (
@@ -213,14 +212,7 @@ def measured(field: str, side: int, sampling: str, method: str, cell: Cell) -> R
         estimate, seconds = once(partial(ours, given, cell.device))
         made = finite(estimate).double().numpy()
         return Result({COORDNET: decibels(made, given.truth, given.scored)}, {COORDNET: seconds})
-    scores: dict[str, float | None] = {}
-    spent: dict[str, float | None] = {}
-    for name, work in peers(given).items():
-        trial = tried(partial(once, work))
-        if trial.error is None:
-            made, spent[name] = trial.result
-            scores[name] = decibels(made, given.truth, given.scored)
-    return Result(scores, spent)
+    return scored(peers(given), lambda estimate: decibels(estimate, given.truth, given.scored))
 
 
 @lru_cache(maxsize=4)
@@ -275,19 +267,13 @@ class Kinds(Study):
 
 def margins(records: Sequence[Record]) -> Frame:
     """Return a row for each field and sampling that both have: the default, the best peer and the margin, in dB."""
-    scores: dict[tuple[str, str], dict[str, Record]] = {}
-    for record in (r for r in records if not failed(r) and r["scores"]):
-        cell = record["cell"]
-        scores.setdefault((cell["signal"]["name"], cell["task"]), {})[cell["method"]["name"]] = record
-    rows = []
-    for (field, sampling), of_cell in scores.items():
-        if set(of_cell) == {COORDNET, PEERS}:
-            own, others = of_cell[COORDNET], of_cell[PEERS]
-            best = max(others["scores"], key=others["scores"].__getitem__)
-            shape = "×".join(map(str, own["cell"]["signal"]["grid"]))
-            default, peer = own["scores"][COORDNET], others["scores"][best]
-            times = own["seconds"][COORDNET], others["seconds"][best]
-            rows.append([field, shape, sampling, default, best, peer, default - peer, *times])
+    rows, found = [], pairs(records, lambda cell: (cell["signal"]["name"], cell["task"]))
+    for (field, sampling), (own, others) in found.items():
+        best = max(others["scores"], key=others["scores"].__getitem__)
+        shape = "×".join(map(str, own["cell"]["signal"]["grid"]))
+        default, peer = own["scores"][COORDNET], others["scores"][best]
+        times = own["seconds"][COORDNET], others["seconds"][best]
+        rows.append([field, shape, sampling, default, best, peer, default - peer, *times])
     columns = ["field", "grid", "sampling", "default", "best peer", "its dB", "margin", "seconds", "its seconds"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -141,14 +141,14 @@ def measured(name: str, method: str, cell: Cell) -> Result:
     if method == COORDNET:
         made, seconds = once(partial(ours, given, cell.device))
         return Result({COORDNET: rms(made - given.truth)}, {COORDNET: seconds}, {"span": given.span})
-    scores: dict[str, float | None] = {}
-    spent: dict[str, float | None] = {}
-    for peer, work in peers(given, CLOUDS[name].kind).items():
-        trial = tried(partial(once, work))
-        if trial.error is None:
-            made, spent[peer] = trial.result
-            scores[peer] = rms(made - given.truth)
-    return Result(scores, spent, {"span": given.span})
+    made = scored(peers(given, CLOUDS[name].kind), lambda estimate: rms(estimate - given.truth))
+    return made._replace(notes={"span": given.span})
+
+
+def scored(peers: Mapping[str, Estimate], score: Callable[[np.ndarray], float]) -> Result:
+    """Score peers; one that refuses what is given has no score."""
+    trials = {name: trial.result for name, work in peers.items() if not (trial := tried(partial(once, work))).error}
+    return Result({name: score(made) for name, (made, _) in trials.items()}, {k: s for k, (_, s) in trials.items()})
 
 
 class PointsStudy(Study):
@@ -176,14 +176,19 @@ class PointsStudy(Study):
         return {".md": report(cells, records), ".csv": every_score(records).to_csv(index=False), ".png": figure(cells)}
 
 
+def pairs(records: Sequence[Record], case: Callable[[Record], Any]) -> dict[Any, tuple[Record, Record]]:
+    """Return the record of the default and that of the peers, by the cases that both have."""
+    by_case: dict[Any, dict[str, Record]] = {}
+    for record in (r for r in records if not failed(r) and r["scores"]):
+        by_case.setdefault(case(record["cell"]), {})[record["cell"]["method"]["name"]] = record
+    return {key: (of[COORDNET], of[PEERS]) for key, of in by_case.items() if len(of) == 2}
+
+
 def ratios(records: Sequence[Record]) -> Frame:
     """Return a row for each cloud that both have: the default's error, the best peer, and the ratio."""
-    scores: dict[str, dict[str, Record]] = {}
-    for record in (r for r in records if not failed(r) and r["scores"]):
-        scores.setdefault(record["cell"]["task"], {})[record["cell"]["method"]["name"]] = record
-    rows = []
-    for name in (name for name in CLOUDS if set(scores.get(name, ())) == {COORDNET, PEERS}):
-        own, others = scores[name][COORDNET], scores[name][PEERS]
+    rows, found = [], pairs(records, lambda cell: cell["task"])
+    for name in (name for name in CLOUDS if name in found):
+        own, others = found[name]
         wanted, counted = WANTED[CLOUDS[name].kind]
         best = min((p for p in others["scores"] if p.startswith(counted)), key=others["scores"].__getitem__)
         error, peer = own["scores"][COORDNET], others["scores"][best]
