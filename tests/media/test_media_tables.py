@@ -77,7 +77,7 @@ def test_any_numbers_round_trip(tmp_path, data, dtype, suffix):
     words = st.text(st.sampled_from("abxyzé ,;\"'."), min_size=1).map(lambda text: f"n{text.strip()}")
     size = values.shape[1]
     columns = data.draw(st.one_of(st.just([]), st.lists(words, min_size=size, max_size=size)))
-    columns = [name.replace("nan", "x") for name in columns]
+    columns = [name.replace("na", "x") for name in columns]
     path = tmp_path / f"t{suffix}"
     path.unlink(missing_ok=True)
     write_table(path, columns, torch.from_numpy(values))
