@@ -14,7 +14,7 @@ MOST_ROUGH = 15.0  # ratio of two channels' squared differences, relative to var
 LEAST_CORRELATION = 0.5  # correlation of two channels' steps from which they tell of each other
 FEWEST_STEPS = 16  # differences below which ratios and correlations are chance
 MOST_SILENT = 0.5  # share of the pairs in a group that do not tell of each other
-DECIDING = 2**20  # nodes of the middle of a lattice whose differences are looked at
+DECIDING = 2**16  # nodes of the middle of a lattice whose differences are looked at
 
 
 def channel_groups(samples: Samples) -> list[Bool[Tensor, " channels"]]:
@@ -73,10 +73,9 @@ def _tell_of_each_other(
     samples: Samples, chosen: Integer[Tensor, " n"], deviations: Float[Tensor, " n"], are_colors: bool
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have steps that correlate or, alone or as colors on several axes, are of one roughness."""
-    values = samples.values.detach()
-    known = (samples.geometry.full_weights > 0).to(values.device).expand_as(values)
     part = middle(samples.values.shape[:-1], DECIDING)
-    values, known = (x[part][..., chosen.to(x.device)] for x in (values, known))
+    values = samples.values.detach()[part].cpu()[..., chosen]
+    known = (samples.geometry.full_weights[part].cpu() > 0).expand(*values.shape[:-1], samples.channels)[..., chosen]
     steps, both = _differences(values, known, 1)
     correlations, count = _correlations(steps, both)
     tells = ((correlations.abs() >= LEAST_CORRELATION) & (count >= FEWEST_STEPS)).fill_diagonal_(True)
@@ -93,10 +92,10 @@ def _are_as_rough(
     differences: Float[Tensor, "differences n"], known: Bool[Tensor, "differences n"], deviations: Float[Tensor, " n"]
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have differences of one size, relative to deviations, or too few to say."""
-    count = known.sum(0).cpu()
+    count = known.sum(0)
     few = count < FEWEST_STEPS
-    energies = torch.where(known, differences, 0).square().sum(0).cpu().double()
-    return few | few[:, None] | _within(energies / count / deviations**2, MOST_ROUGH)
+    roughness = differences.square().sum(0).double() / count / deviations**2
+    return few | few[:, None] | _within(roughness, MOST_ROUGH)
 
 
 def _differences(
@@ -117,7 +116,7 @@ def _differences(
 def _at_distance(
     values: Float[Tensor, "*lattice n"], known: Bool[Tensor, "*lattice n"], order: int, distance: int
 ) -> tuple[Float[Tensor, "differences n"], Bool[Tensor, "differences n"]]:
-    """Return differences along all axes at one distance, and which are known."""
+    """Return differences along all axes at one distance, 0 where they are not known, and which are known."""
     differences, both = [values.new_zeros(0, values.shape[-1])], [known.new_zeros(0, known.shape[-1])]
     for axis in range(values.ndim - 1):
         line, seen = values, known
@@ -127,7 +126,8 @@ def _at_distance(
             seen = seen.narrow(axis, seen.shape[axis] - count, count) & seen.narrow(axis, 0, count)
         differences.append(line.flatten(0, -2))
         both.append(seen.flatten(0, -2))
-    return torch.cat(differences), torch.cat(both)
+    known = torch.cat(both)
+    return torch.where(known, torch.cat(differences), 0), known
 
 
 def _correlations(
@@ -135,7 +135,7 @@ def _correlations(
 ) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
     """Return the correlations of steps that two channels know, less each channel's mean, and the numbers of them."""
     seen = known.to(steps)
-    steps = torch.where(known, steps - (steps * seen).sum(0) / seen.sum(0), 0)
+    steps = torch.where(known, steps - steps.sum(0) / seen.sum(0), 0)
     energies = steps.square().T @ seen
     correlations = (steps.T @ steps) / (energies * energies.T).sqrt()
-    return correlations.nan_to_num(0).cpu().double(), (seen.T @ seen).cpu().double()
+    return correlations.nan_to_num(0), seen.T @ seen
