@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
@@ -13,6 +13,8 @@ GAIN = 0.7  # ratio of the squared errors of hidden points below which other sca
 LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it is rounding
 MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
+FAR_OFF = 5.0  # distance from the median along an axis, relative to the largest of the nearest nine tenths, at least
+MOST_FAR = 0.01  # share of the points that are so far off at most, or one: more of them are a region of their own
 FINEST = 0.5  # distance of the nodes of that lattice, relative to those that the mean distance asks for, at least
 
 
@@ -31,6 +33,16 @@ def mean_distance(x: Float[np.ndarray, "n d"]) -> float:
     cells = np.minimum(np.floor((x - x.min(0)) / extent * counts), counts - 1)
     occupied = len(np.unique(cells, axis=0)) / np.prod(counts)
     return float((np.prod(extent) * occupied / len(x)) ** (1 / len(extent)))
+
+
+def far_off(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
+    """Return which points are far from all others, if these are few.
+
+    A mistaken coordinate, such as a station at longitude and latitude 0, is one.
+    """
+    away = np.abs(x - np.median(x, axis=0))
+    far = (away > FAR_OFF * np.quantile(away, 0.9, axis=0)).any(1)
+    return far if far.sum() <= max(1, MOST_FAR * len(x)) else np.zeros_like(far)
 
 
 def own_spacing(x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], spacing: float) -> float | None:

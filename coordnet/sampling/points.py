@@ -3,6 +3,7 @@
 __docformat__ = "numpy"
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -17,7 +18,7 @@ from coordnet.sampling.arrays import as_numbers, as_tensor, doubt_nines
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
 from coordnet.sampling.extrapolation import outside_hull
-from coordnet.sampling.node_spacing import mean_distance, own_spacing, scales_of
+from coordnet.sampling.node_spacing import far_off, mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -30,6 +31,7 @@ NODES = ByAxes({1: 2.0, 2: 2.0, 3: 1.25})
 MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
 MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
+COARSER = 1.5  # distance of nodes that reach all points, relative to that for all but few far ones, at most
 SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of points
 
 
@@ -44,8 +46,8 @@ class Points(ScatteredPoints):
     places : (n, d)
         The coordinates of the points in the user's units; ``points`` has them in units of the unit interval.
     left_out, merged : int
-        The number of given points that were left out because a coordinate or all values are NaN, and of those that were
-        averaged with another one at the same place.
+        The number of given points that were left out because a coordinate or all values are NaN, or for being far from
+        all others, and of those that were averaged with another one at the same place.
     drift : Drift, optional
         Columns on which the values depend linearly.
     """
@@ -112,6 +114,7 @@ def points(
 
     The nodes are half the points' mean distance apart and extend beyond them, whatever the result is evaluated at.
     Points are left out where a coordinate, a drift or σ is NaN, or all values are; a channel that is NaN is unknown.
+    One of few that are far from all others is left out too, with a warning, if nodes that reach it were too coarse.
     Points at the same place are averaged by their σ. Columns of values may have other units and other smoothness: they
     share the nodes, and each is fitted as if it were alone.
 
@@ -160,6 +163,7 @@ def points(
         raise _checks.wrong("values", "at least one point with finite coordinates and a value", found)
     x, both, weight = _merged(x[kept], np.hstack([y, columns])[kept], deviation[kept] ** -2.0, periods, names)
     y, columns, weight = both[:, : y.shape[1]], both[:, y.shape[1] :], weight[:, : y.shape[1]]
+    merged = int(kept.sum()) - len(x)
     given = scales if scales is None else [_checks.positive("scales", s) for s in scales]
     if given is not None and len(given) != len(names):
         raise _checks.wrong("scales", f"{len(names)} numbers, one for each axis", len(given))
@@ -167,7 +171,10 @@ def points(
     if latitude is not None:
         lattice = _sphere(x, names, latitude, told)
     else:
-        lattice = _lattice(x, names, periods, told, scales_of(x, y) if given is None else np.array(given))
+        lengths = scales_of(x, y) if given is None else np.array(given)
+        near, lattice = _reached(x, names, periods, told, lengths)
+        x, y, columns, weight = x[near], y[near], columns[near], weight[near]
+        left_out += int((~near).sum())
     places, like = torch.from_numpy(x), _like(values)
     sizes = np.where(weight > 0, weight, np.nan)
     weight = np.nan_to_num(weight / np.nanmean(sizes))
@@ -182,7 +189,7 @@ def points(
         lattice=lattice,
         places=places,
         left_out=left_out,
-        merged=int(kept.sum()) - len(x),
+        merged=merged,
         drift=None if drift is None else Drift(drift_names(drift, columns.shape[1]), columns),
     )
     return Samples(geometry, torch.from_numpy(np.nan_to_num(y)).to(like))
@@ -274,6 +281,19 @@ def _merged(
     np.add.at(total, inverse, weight)
     np.add.at(mean, inverse, weight * np.nan_to_num(y))
     return unique, mean / np.where(total > 0, total, np.nan), total
+
+
+def _reached(
+    x: np.ndarray, names: tuple[str, ...], periods: dict[str, float], units: dict[str, str], scales: np.ndarray
+) -> tuple[Bool[np.ndarray, " n"], PointLattice]:
+    """Return which points nodes reach, and these nodes: all, unless few far ones would make them ``COARSER``."""
+    lattice, near = _lattice(x, names, periods, units, scales), ~far_off(x / scales) | bool(periods)
+    alone = lattice if near.all() else _lattice(x[near], names, periods, units, scales)
+    if (lattice.steps <= COARSER * alone.steps).all():
+        return np.ones_like(near), lattice
+    text = f"`coordinates`: {(~near).sum()} of {len(x)} points far from all others are left out; fit them apart"
+    warnings.warn(text, _checks.CoordnetWarning, stacklevel=3)
+    return near, alone
 
 
 def _lattice(

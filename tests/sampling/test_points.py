@@ -78,6 +78,26 @@ def test_clusters_are_as_near_as_their_points_are():
     assert mean_distance(both) < 3 * near
 
 
+@pytest.mark.parametrize("away", [8.0, 1e6])
+def test_a_point_far_from_all_others_leaves_their_nodes_as_they_are(away):
+    alone = cn.points(PLACES, smooth(PLACES), scales=(1.0, 1.0)).geometry.lattice
+    places = np.concatenate([PLACES, [[away, -away]]])
+    with pytest.warns(cn.CoordnetWarning, match="^`coordinates`: 1 of 301 points far from"):
+        geometry = cn.points(places, smooth(places), scales=(1.0, 1.0)).geometry
+    assert geometry.lattice.named == alone.named
+    assert (geometry.left_out, len(geometry.points)) == (1, 300)
+
+
+def test_nodes_reach_a_far_point_that_makes_them_no_coarser():
+    geometry = cn.points(np.append(PLACES[:, 0], 6), np.arange(301.0)).geometry
+    assert (geometry.lattice.named[0].high, geometry.left_out) == (6, 0)
+
+
+def test_a_few_percent_of_the_points_are_a_region_that_nodes_reach():
+    places = np.concatenate([PLACES, PLACES[:5] + 80])
+    assert cn.points(places, smooth(places)).geometry.lattice.named[0].high > 80
+
+
 @pytest.mark.parametrize("factor", [8.0, 1 / 16])
 def test_a_planted_anisotropy_is_found(factor):
     first, second = scales_of(PLACES * [1, factor], smooth(PLACES)[:, None])
