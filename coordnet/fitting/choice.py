@@ -11,6 +11,7 @@ from coordnet.networks.heads import Head
 from coordnet.plans.nugget import nugget
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
+from coordnet.priors.kriging import Kriging
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.registry import PRIORS
@@ -33,11 +34,11 @@ def suited(setting: Setting) -> Prior | None:
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
     lattices have frequencies of their own, so that they cannot be summed with others. Means over cells, of which none
     can be hidden in the way that others are missing, take the last that suits; so do measurements: total variation,
-    which is weighed against the adaptive prior. Points on nodes that were laid for them take plates, which in a plane
-    are weighed against the local fit of the nearest nodes (``Snapped``), if there are neither few nor many points
-    (``SNAPPED``): plates on these nodes would tell no more. Mosaics take the local prior, since one with hidden samples
-    is none. A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be
-    factorized.
+    which is weighed against the adaptive prior. Points on nodes that were laid for them take plates, which are weighed
+    against kriging if points are few, and in a plane against the local fit of the nearest nodes (``Snapped``), if there
+    are neither few nor many points (``SNAPPED``): plates on these nodes would tell no more. Mosaics take the local
+    prior, since one with hidden samples is none. A whole lattice with every sample needs none, unless an axis is too
+    long for its design matrix to be factorized.
     """
     suiting = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     suiting = [prior for prior in suiting if prior.seconds(setting) <= LONGEST_FIT]
@@ -49,7 +50,9 @@ def suited(setting: Setting) -> Prior | None:
         weighs = ThinPlate() in suiting and len(geometry.nodes) in SNAPPED
         near = NearestNodes.of(geometry) if weighs else None
         local = Local.candidates(replace(setting, geometry=near.geometry)) if near else ()
-        return Snapped(local[0]) if local else (suiting or [None])[-1]
+        if local:
+            return Snapped(local[0])
+        suiting = [*(prior for prior in suiting if isinstance(prior, Kriging)), *suiting[-1:]]
     if len(suiting) > 1 and geometry.hides_alike:
         return Stack(tuple(sorted(suiting, key=lambda prior: prior.searches)), nugget=setting.nugget)
     return suiting[-1] if suiting else None

@@ -40,6 +40,7 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 # fields, and loses 0.11 dB in the place of 0.05 dB on the only one of sixteen whole photographs that has it.
 KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
 FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
+PREDICTED = 2**12  # nodes that are predicted at a time: their covariances with 1,000 samples take 32 megabytes
 NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
 
 
@@ -94,14 +95,19 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return kriging for short rows with gaps, and for short rows and lattices of 2 or 3 axes that skip nodes.
+        """Return kriging for short rows with gaps, few points, and short rows and lattices that skip nodes.
 
         Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
-        noise can hardly be told from a rough one without.
+        noise can hardly be told from a rough one without. Points have a rough process beside the most likely one, for
+        fields with steps, of which the likelihood of points in clusters tells little.
         """
         geometry = setting.geometry
+        if not setting.fourier or setting.robust:
+            return ()
+        if setting.is_few_points:
+            return cls(), cls(smoothness=SMOOTHNESSES[0])
         is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) in (2, 3)
-        suits = (setting.is_short_row or is_lattice) and setting.fourier and not setting.robust
+        suits = setting.is_short_row or is_lattice
         return (cls(nugget=0.0 if geometry.is_strided else None),) if suits else ()
 
     def covariance(self, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -133,7 +139,7 @@ class KrigingPlan(Plan):
     channels have masks of their own.
     """
 
-    has_gradient = by_likelihood = True
+    has_gradient = True
     method = "kriging, dense"
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Kriging, **options: Any) -> None:
@@ -145,7 +151,7 @@ class KrigingPlan(Plan):
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
         super().__init__(encoding, geometry, **options)
-        self.prior = prior
+        self.prior, self.by_likelihood = prior, geometry.is_nodal and not geometry.is_strided
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; parameters are chosen for each signal."""
@@ -177,7 +183,6 @@ class LatticeKrigingPlan(KrigingPlan):
     The covariance maximizes the likelihood of blocks of samples. The time grows with the number of samples.
     """
 
-    by_likelihood = False
     method = "kriging, by parts"
 
     def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
@@ -236,13 +241,14 @@ def predicted(
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known]
     n, nodes = len(x), np.indices(geometry.grid).reshape(len(geometry.grid), -1).T
+    parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
     system = np.ones((n + 1, n + 1))
     system[:n, :n] = prior.covariance(cdist(x, x)) + np.diag(((prior.nugget or 0.0) + JITTER) / weights)
     system[n, n] = 0.0
     right = torch.cat([y.T, y.new_zeros(1, len(y))])
     multipliers = torch.linalg.solve(torch.from_numpy(system), right)
-    f = torch.from_numpy(prior.covariance(cdist(nodes, x))) @ multipliers[:n] + multipliers[n]
-    return f.T.reshape(-1, *geometry.grid)
+    f = torch.cat([torch.from_numpy(prior.covariance(cdist(part, x))) @ multipliers[:n] for part in parts])
+    return (f + multipliers[n]).T.reshape(-1, *geometry.grid)
 
 
 def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> Kriging:

@@ -15,6 +15,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+from coordnet.priors import kriging
 from coordnet.priors.kriging import KRIGED_SHARES, predicted
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
@@ -234,6 +235,48 @@ def test_a_few_samples_of_a_row_are_kriged():
     fit = cn.fit(cn.sample(torch.sin(x / 9)[:, None], known))
     assert fit.report.used("auto") == "kriging"
     assert float((fit.render((60,), alignment="sample")[:, 0] - torch.sin(x / 9)).abs().max()) < 0.02
+
+
+def clusters(smoothness, count, seed):
+    """Return points in clusters, others between these, and a process of scale 0.2 at both."""
+    generator = np.random.default_rng(seed)
+    near = generator.random((10, 2))[generator.integers(10, size=count)] + 0.03 * generator.normal(size=(count, 2))
+    places = np.concatenate([near, generator.uniform(0.1, 0.9, (200, 2))])
+    k = covariance(smoothness, cdist(places, places) / 0.2) + 1e-9 * np.eye(len(places))
+    return places[:count], places[count:], np.linalg.cholesky(k) @ generator.standard_normal(len(places)), k
+
+
+def test_points_in_clusters_are_nearly_as_good_as_the_best_linear_prediction():
+    """That is E[f | y] of the planted process; errors are mean squares over two draws."""
+    squares = []
+    for seed in range(2):
+        places, between, y, k = clusters(1.5, 120, seed)
+        best = k[120:, :120] @ np.linalg.solve(k[:120, :120], y[:120])
+        priors = "auto", cn.ThinPlate()
+        fits = [cn.fit(cn.points(places, y[:120]), prior=prior)(torch.from_numpy(between))[:, 0] for prior in priors]
+        squares.append([np.square(f - y[120:]).mean() for f in (best, *(f.numpy() for f in fits))])
+    best, ours, plates = np.mean(squares, 0)
+    assert ours < 1.5 * best < plates
+
+
+def test_few_points_are_kriged_unless_distances_or_a_drift_are_in_the_way():
+    x, y = np.random.default_rng(0).random((2000, 2)), np.arange(2000.0)
+    assert [*choose_prior(cn.points(x[:300], y[:300])).priors] == [cn.Kriging(), cn.Kriging(0.5), cn.ThinPlate()]
+    others = [
+        cn.points(x[:4], y[:4]),
+        cn.points(x[:300], y[:300], drift=x[:300] ** 2),
+        cn.points(x[:300], y[:300], period={"x": 2}),
+        cn.points(x[:300], y[:300], sphere=("x", "y")),
+    ]
+    assert [choose_prior(points) for points in others] == 4 * [cn.ThinPlate()]
+    assert not isinstance(choose_prior(cn.points(x, y)), cn.Stack)
+
+
+def test_nodes_are_predicted_in_parts_as_they_are_together(monkeypatch):
+    samples, prior = cn.points(np.random.default_rng(0).random((30, 2)), np.arange(30.0)), cn.Kriging(1.5, 4.0, 0.1)
+    together = predicted(prior, samples.geometry, samples.values.T)
+    monkeypatch.setattr(kriging, "PREDICTED", 100)
+    torch.testing.assert_close(predicted(prior, samples.geometry, samples.values.T), together, rtol=0, atol=1e-12)
 
 
 def test_wrong_numbers_are_refused():

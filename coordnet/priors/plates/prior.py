@@ -184,7 +184,7 @@ class ThinPlatePlan(Plan):
             smooths = self.prior.cutoff != math.inf and bool(interpolating)
             return not smooths or min(interpolating) <= NOISY * min(errors.values())
         if not tried:
-            return False
+            return self.geometry.is_laid
         orders = {max(prior.order or 0 for prior in tried), self.prior.order}
         ends = [error for prior, error in tried.items() if prior.order in orders or prior.cutoff != math.inf]
         return min(ends) <= CLOSE * min(errors.values())
