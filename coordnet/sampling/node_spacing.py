@@ -1,6 +1,7 @@
 """How far apart nodes are for scattered points: the points' mean distance, and the scales of the axes."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -41,7 +42,7 @@ def far_off(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
     A mistaken coordinate, such as a station at longitude and latitude 0, is one.
     """
     away = np.abs(x - np.median(x, axis=0))
-    far = (away > FAR_OFF * np.quantile(away, 0.9, axis=0)).any(1)
+    far: Any = (away > FAR_OFF * np.quantile(away, 0.9, axis=0)).any(1)
     return far if far.sum() <= max(1, MOST_FAR * len(x)) else np.zeros_like(far)
 
 
