@@ -98,16 +98,11 @@ class Kriging(Prior):
         """Return kriging for short rows with gaps, few points, and short rows and lattices that skip nodes.
 
         Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
-        noise can hardly be told from a rough one without. Points have a rough process beside the most likely one, for
-        fields with steps, of which the likelihood of points in clusters tells little.
+        noise can hardly be told from a rough one without.
         """
         geometry = setting.geometry
-        if not setting.fourier or setting.robust:
-            return ()
-        if setting.is_few_points:
-            return cls(), cls(smoothness=SMOOTHNESSES[0])
         is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) in (2, 3)
-        suits = setting.is_short_row or is_lattice
+        suits = (setting.is_short_row or setting.is_few_points or is_lattice) and setting.fourier and not setting.robust
         return (cls(nugget=0.0 if geometry.is_strided else None),) if suits else ()
 
     def covariance(self, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

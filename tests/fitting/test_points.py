@@ -255,7 +255,7 @@ def test_points_beyond_those_that_a_fit_of_a_row_sees_have_no_score():
 
 def test_refits_take_the_numbers_that_were_chosen_for_all_points():
     fit = cn.fit(cn.points(PLACES[:200], smooth(PLACES[:200]) + 0.05 * RNG.normal(size=200)))
-    assert len(fit.report.candidates) == 3
+    assert len(fit.report.candidates) == 2
     again = fit.uncertainty.refit(fit.uncertainty.samples)
     weights = sorted(candidate.weight for candidate in fit.report.candidates if candidate.weight)
     assert sorted(candidate.weight for candidate in again.report.candidates) == weights
