@@ -139,7 +139,7 @@ def denoise(
     lost = None
     if may_lose(values, sigma, noise):
         values, lost = without_lost(values, largest=largest, progress=progress)
-    chosen, work, tried = settled(values, sigma, noise, asked, seed, tiles, progress=progress)
+    chosen, work, tried = settled(values, sigma, noise, asked, seed, progress=progress)
     report = DenoiseReport(
         prior=chosen.words,
         sigma=work.level,

@@ -21,7 +21,7 @@ from coordnet.restore.cleaners import Noise, cleaned
 from coordnet.restore.denoise_choice import asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.impulses import may_lose, without_lost
 from coordnet.restore.noise import refuse_more_than
-from coordnet.restore.restored import Restored, Tiles, has_opacity
+from coordnet.restore.restored import Restored, has_opacity
 from coordnet.sampling.arrays import as_signal, count_axes
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
@@ -102,7 +102,7 @@ def learn(
     asked = (Adaptive() if is_long else None) if prior == "auto" else asked_prior(prior)
     kept = [without_lost(values) if may_lose(values, sigma, noise) else (values, None) for values in parts]
     parts, lost = [values for values, _ in kept], next((share for _, share in kept if share is not None), None)
-    decided = [settled(v, sigma, noise, asked, seed, Tiles(tuple(v.shape[:-1]))) for v in parts]
+    decided = [settled(v, sigma, noise, asked, seed) for v in parts]
     level = statistics.median_low(made.noise.level for made in decided)
     chosen = next(made for made in decided if made.noise.level == level)
     errors, clean = [], []

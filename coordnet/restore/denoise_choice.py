@@ -1,15 +1,12 @@
 """The decisions before noise is removed from a signal: on its noise, and on the prior."""
 
 import math
-import statistics
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.fitting.choice import LONGEST_FIT
@@ -24,7 +21,7 @@ from coordnet.priors.stack import Stack
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
 from coordnet.restore.noise import noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
-from coordnet.restore.restored import Tiles
+from coordnet.restore.noisy_part import blocks_of
 from coordnet.restore.rician import check_magnitudes, rician_level
 from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
@@ -55,7 +52,6 @@ def settled(
     noise: NoiseModel | str,
     asked: Prior | None,
     seed: int,
-    tiles: Tiles,
     *,
     progress: bool = False,
 ) -> Settled:
@@ -64,7 +60,7 @@ def settled(
     is_plain = model.kind in ("none", "white")
     sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
     if is_plain:
-        level = _white_level(tiles, values, sigma, progress=progress)
+        level = _white_level(values, sigma)
     else:
         level = math.sqrt(float(model.variance(values).double().mean()))
     work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
@@ -94,23 +90,17 @@ def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -
     return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
 
 
-def _white_level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
-    """Return sigma, or if it is not given the median of the noise levels of a signal's tiles.
+def _white_level(signal: Signal, sigma: float | None) -> float:
+    """Return sigma, or the noise level of a signal if it is not given.
 
     A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many. For
-    that the levels, which take some time, are estimated only where the highest frequencies are far from sigma.
+    that the level, which takes some time, is estimated only where the highest frequencies are far from sigma.
     """
-
-    def median(level: Callable[[Signal], float]) -> float:
-        hidden = not progress or len(tiles) == 1
-        with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
-            return statistics.median(level(signal[tile]) for tile in bar)
-
     if sigma is None:
-        return median(noise_level)
+        return noise_level(signal)
     rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
-    for level in (lambda tile: seen_level(tile.double()), noise_level):
-        estimate = median(level)
+    for level in (lambda signal: seen_level(blocks_of(signal).double()), noise_level):
+        estimate = level(signal)
         if sigma == 0 or estimate <= rounding or 1 / UNLIKE <= estimate / sigma <= UNLIKE:
             return sigma
     text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"

@@ -19,7 +19,7 @@ from coordnet.linalg.operators import rotate
 from coordnet.restore.drawn import is_drawn, rounding_error
 from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_windows import with_energy
-from coordnet.restore.noisy_part import noisy_part
+from coordnet.restore.noisy_part import blocks_of, noisy_part
 from coordnet.restore.white_level import white_level
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.noise_model import NoiseModel
@@ -34,7 +34,8 @@ NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution b
 CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 SAME_SIDE = 4.0  # standard deviations of the noise by which neighbors on the same side of an edge differ at most
-UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
+UNCLIPPING = 20  # iterations at most of the fixed point that undoes the clipping
+UNCLIPPED_TO = 1e-3  # relative change of the level below which they end
 WHITE = NoiseModel(floor=1.0)  # white noise of variance 1
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
@@ -49,7 +50,7 @@ def noise_level(signal: Signal) -> float:
     is at most what the values' distribution leaves (see ``most_noise``). A picture that ``is_drawn`` has none, nor has
     one whose rounding explains it (see ``rounding_error``). Bars and captions do not count (see ``noisy_part``).
     """
-    signal = noisy_part(signal)
+    signal = blocks_of(noisy_part(signal))
     if signal.ndim == 3 and is_drawn(signal):
         return 0.0
     units = float(units_of(signal.unsqueeze(0))[0])
@@ -80,6 +81,8 @@ def level_before(signal: Signal, noise: "ClippedNoise") -> float:
             if not clipped > 0:  # nearly all values are at the ends and say nothing about the noise before clipping
                 return seen
             level *= seen / clipped
+            if abs(seen / clipped - 1) < UNCLIPPED_TO:
+                break
     return level
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import reduce
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,6 +17,10 @@ FLAT = 0.01  # least share of the pixels in such patches, below which the signal
 # a large one; a square in a disc that touches all sides of a square picture has a half.
 LEAST_SIDE, LEAST_SHARE = 48, 1 / 3
 CELL, CELLS = 4, 64  # least side of cells in pixels, and their largest number along an axis
+# Samples from which the level of noise is told, and those along each axis of the blocks that a larger signal leaves, by
+# the number of axes. XXX
+MOST_SAMPLES = 2**19
+BLOCK_SIDES = {1: 2**14, 2: 64, 3: 32, 4: 16}
 
 
 def noisy_part(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*part channels"]:
@@ -40,9 +45,17 @@ def noisy_part(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*part 
 
 def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Tensor, "height width"]:
     """Return which pixels are in patches of one color."""
-    is_constant = (max_pool2d(channels, FLAT_SIDE, 1) == -max_pool2d(-channels, FLAT_SIDE, 1)).all(0)
-    padded = torch.nn.functional.pad(is_constant[None].float(), (FLAT_SIDE - 1,) * 4)
-    return max_pool2d(padded, FLAT_SIDE, 1)[0] > 0
+    across, down = ((channels.diff(dim=axis) == 0).all(0) for axis in (2, 1))
+    rows, columns = _runs(across, FLAT_SIDE - 1, 1), _runs(down, FLAT_SIDE - 1, 0)
+    is_constant = _runs(rows, FLAT_SIDE, 0) & columns[:, : 1 - FLAT_SIDE]
+    others = torch.nn.functional.pad(~is_constant, (FLAT_SIDE - 1,) * 4, value=True)
+    return ~_runs(_runs(others, FLAT_SIDE, 0), FLAT_SIDE, 1)
+
+
+def _runs(flags: Bool[Tensor, "height width"], length: int, axis: int) -> Bool[Tensor, "rows columns"]:
+    """Return where a run of some length begins along an axis, all of whose flags are set."""
+    count = flags.shape[axis] - length + 1
+    return reduce(torch.logical_and, (flags.narrow(axis, start, count) for start in range(length)))
 
 
 def largest_rectangle(is_free: Bool[Tensor, "rows columns"]) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -58,3 +71,21 @@ def largest_rectangle(is_free: Bool[Tensor, "rows columns"]) -> tuple[tuple[int,
                     largest, best = area, ((top, bottom), (left, right))
                 left = right
     return best
+
+
+def blocks_of(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*smaller channels"]:
+    """Return a signal of at most about ``MOST_SAMPLES`` samples, of blocks that lie evenly over a larger one.
+
+    Whole rows and columns of blocks are left out along the longest axes. The others stay on a lattice of blocks, so
+    that what repeats every 2 or 8 pixels still does.
+    """
+    side, lengths = BLOCK_SIDES[signal.ndim - 1], list(signal.shape[:-1])
+    while math.prod(lengths) > MOST_SAMPLES and max(lengths) > side:
+        axis = lengths.index(max(lengths))
+        lengths[axis] = (lengths[axis] - 1) // side * side
+    for axis, (length, before) in enumerate(zip(lengths, signal.shape, strict=False)):
+        if length < before:
+            first = torch.linspace(0, before // side - 1, length // side).round().long() * side
+            kept = (first.unsqueeze(1) + torch.arange(side)).flatten()
+            signal = signal.index_select(axis, kept.to(signal.device))
+    return signal

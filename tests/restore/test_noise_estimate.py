@@ -12,7 +12,6 @@ from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import _is_absent, required_noise
 from coordnet.restore.noise_factors import Factors, Line, deconvolved, factors_of
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
-from coordnet.restore.restored import Tiles
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -229,7 +228,7 @@ def test_colored_noise_of_a_clip_is_found_unasked(generator):
     white = torch.randn(truth.shape, generator=generator, dtype=torch.float64)
     noise = torch.from_numpy(gaussian_filter(white.numpy(), (0.5, 0.5, 0.5, 0)))
     clip = truth + 0.1 * noise / noise.std()
-    found = settled(clip, None, "auto", cn.Adaptive(), 0, Tiles(tuple(clip.shape[:-1]))).noise
+    found = settled(clip, None, "auto", cn.Adaptive(), 0).noise
     assert found.model.kind == "colored"
     assert found.level == pytest.approx(0.1, rel=0.2)
     assert cn.estimate_noise(truth + 0.1 * white, dimensions=3).kind == "white"
