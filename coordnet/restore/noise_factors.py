@@ -142,23 +142,21 @@ class NoiseFactors:
     """The spectra of the rotated channels as the windows see them, and the variance against brightness."""
 
     spectra: Float[Tensor, "channels modes"]
-    trust: Float[Tensor, "channels modes"]  # mean squared share of the noise in the energies, from 0 to 1
     line: Line
-    chosen: list[Tensor]  # the flattest windows of each channel
 
 
 def factors_of(windows: Windows) -> NoiseFactors:
     """Factorize the energies of a signal's windows; see the module."""
-    energy = windows.modes.abs().square()
+    energy = windows.modes.abs().square().float()  # takes half the time
     energy = torch.maximum(energy, LEAST_ENERGY * energy.mean((0, 2), keepdim=True))
-    flat = windows.seen.sum(1)
+    flat = windows.seen.sum(1).float()
     laws = torch.stack([windows.frequency**-p for p in POWERS]) @ windows.seen.mT
-    laws = laws / laws.mean(1, keepdim=True)
-    brightness = windows.means @ windows.rotation.square()
+    laws = (laws / laws.mean(1, keepdim=True)).float()
+    brightness = (windows.means @ windows.rotation.square()).float()
     parts = _parts(windows.means.mean(1))
     start = torch.quantile(energy, LOWEST, dim=0) / -torch.log(torch.tensor(1 - LOWEST))
     spectra = _smoothed(start / flat, torch.ones_like(start), windows.shape) * flat
-    trust, line, chosen = torch.ones_like(start), Line(), []
+    line, chosen = Line(), []
     for number in range(SPECTRUM_ROUNDS):
         factors = []
         for c, spectrum in enumerate(spectra):
@@ -172,7 +170,7 @@ def factors_of(windows: Windows) -> NoiseFactors:
             line = _line(factors[: max(1, len(factors) - 1)], chosen, brightness, parts)
         shares = [SHARES[c == len(spectra) - 1 and c > 0] for c in range(len(spectra))]
         chosen = [_flattest(f, parts, share) for f, share in zip(factors, shares, strict=True)]
-    return NoiseFactors(spectra, trust, line, chosen)
+    return NoiseFactors(spectra.double(), line)
 
 
 def _parts(brightness: Float[Tensor, " windows"]) -> list[Int[Tensor, " rows"]]:
@@ -213,7 +211,7 @@ def _smoothed(spectra: Tensor, trust: Tensor, shape: tuple[int, ...]) -> Tensor:
         full = torch.cat([torch.zeros_like(x[:, :1]), x], 1).reshape(-1, *shape)
         for axis, n in enumerate(shape, start=1):
             i = torch.arange(n)
-            kernel = torch.exp(-torch.minimum(i, n - i).double().square() / (2 * SMOOTHING_WIDTH**2))
+            kernel = torch.exp(-torch.minimum(i, n - i).float().square() / (2 * SMOOTHING_WIDTH**2))
             gain = torch.fft.fft(kernel / kernel.sum()).real.reshape(-1, *(1,) * (len(shape) - axis))
             full = torch.fft.ifft(torch.fft.fft(full, dim=axis) * gain, dim=axis).real
         return full.flatten(1)[:, 1:]
