@@ -19,9 +19,9 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
-from coordnet.restore.noise import noise_level, seen_level
+from coordnet.restore.noise import ENOUGH, noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
-from coordnet.restore.noisy_part import blocks_of
+from coordnet.restore.noisy_part import noisy_part
 from coordnet.restore.rician import check_magnitudes, rician_level
 from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
@@ -99,7 +99,7 @@ def _white_level(signal: Signal, sigma: float | None) -> float:
     if sigma is None:
         return noise_level(signal)
     rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
-    for level in (lambda signal: seen_level(blocks_of(signal).double()), noise_level):
+    for level in (lambda signal: seen_level(noisy_part(signal, ENOUGH).double()), noise_level):
         estimate = level(signal)
         if sigma == 0 or estimate <= rounding or 1 / UNLIKE <= estimate / sigma <= UNLIKE:
             return sigma

@@ -1,6 +1,5 @@
-"""The part of a signal that shows its noise, beside bars, captions, masks and insets that have none."""
+"""The part of a signal that shows its noise, beside bars, captions, masks and grounds that have none."""
 
-import itertools
 import math
 from functools import reduce
 
@@ -13,34 +12,37 @@ from torch.nn.functional import max_pool2d
 # would leave one in 500 of side 3, and dark gray pictures would have no part.
 FLAT_SIDE = 4
 FLAT = 0.01  # least share of the pixels in such patches, below which the signal has no bars
-# Least side of the part in pixels, and share of the signal. Plots of dense dots without noise seldom have such
-# a large one; a square in a disc that touches all sides of a square picture has a half.
-LEAST_SIDE, LEAST_SHARE = 48, 1 / 3
-CELL, CELLS = 4, 64  # least side of cells in pixels, and their largest number along an axis
-# Samples from which the level of noise is told, and those along each axis of the blocks that a larger signal leaves, by
-# the number of axes. XXX
-MOST_SAMPLES = 2**19
-BLOCK_SIDES = {1: 2**14, 2: 64, 3: 32, 4: 16}
+# Pixels along each axis of a block, a multiple of the longest window and of the 8 of JPEG's blocks; as many times as
+# the shorter side of the picture has ``LARGE`` pixels.
+SIDE, LARGE = 32, 512
+# Least number of blocks without such patches, and their least share, that tell the noise. At a tenth of the blocks maps
+# of fine lines without noise are given some.
+FEWEST, LEAST_SHARE = 4, 0.15
 
 
-def noisy_part(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*part channels"]:
-    """Return the largest rectangle of rows and columns without patches of one color.
+def noisy_part(signal: Float[Tensor, "*grid channels"], enough: int | None = None) -> Float[Tensor, "*part channels"]:
+    """Return the blocks of a signal's rows and columns without patches of one color, side by side.
 
-    It is the signal itself where such patches are rare, and where the rectangle is small, as in drawings, all of which
-    is clean. Patches of a clip or a volume are constant in each of its frames.
+    It is the signal itself where such patches are rare, and where few blocks are without, as in drawings, all of which
+    is clean. Patches of a clip or a volume are constant in each of its frames. A signal of more than ``enough`` samples
+    leaves about as many, in blocks that lie evenly over it.
     """
-    if signal.ndim < 3 or min(signal.shape[-3:-1]) < LEAST_SIDE:
+    if signal.ndim < 3 or min(signal.shape[-3:-1]) < SIDE:
         return signal
+    side = SIDE * max(1, min(signal.shape[-3:-1]) // LARGE)
     flat = in_flat_patches(signal.movedim(-1, 0).flatten(0, -3))
-    if float(flat.double().mean()) < FLAT:
-        return signal
-    side = max(CELL, math.ceil(max(flat.shape) / CELLS))
     is_free = max_pool2d(flat[None].float(), side)[0] == 0
-    (top, bottom), (left, right) = largest_rectangle(is_free)
-    share = (bottom - top) * (right - left) / is_free.numel()
-    if share < LEAST_SHARE or side * min(bottom - top, right - left) < LEAST_SIDE:
+    has_bars = float(flat.double().mean()) >= FLAT and int(is_free.sum()) >= max(FEWEST, LEAST_SHARE * is_free.numel())
+    enough = enough or signal[..., 0].numel()
+    if not has_bars and signal[..., 0].numel() <= enough:
         return signal
-    return signal[..., side * top : side * bottom, side * left : side * right, :]
+    places = (is_free if has_bars else torch.ones_like(is_free)).nonzero()
+    kept = max(FEWEST, min(len(places), enough // (side * side * math.prod(signal.shape[:-3]))))
+    height = math.isqrt(kept)
+    width = kept // height
+    even = torch.linspace(0, len(places) - 1, height * width).round().long()
+    rows = (side * places[even.to(places.device)]).reshape(height, width, 2).tolist()
+    return torch.cat([torch.cat([signal[..., y : y + side, x : x + side, :] for y, x in row], -2) for row in rows], -3)
 
 
 def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Tensor, "height width"]:
@@ -56,36 +58,3 @@ def _runs(flags: Bool[Tensor, "height width"], length: int, axis: int) -> Bool[T
     """Return where a run of some length begins along an axis, all of whose flags are set."""
     count = flags.shape[axis] - length + 1
     return reduce(torch.logical_and, (flags.narrow(axis, start, count) for start in range(length)))
-
-
-def largest_rectangle(is_free: Bool[Tensor, "rows columns"]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the ends of the rows and of the columns of the largest rectangle, all of whose cells are free."""
-    cells, largest, best = is_free.tolist(), 0, ((0, 0), (0, 0))
-    for top in range(len(cells)):
-        columns = [True] * is_free.shape[1]
-        for bottom, row in enumerate(cells[top:], start=top + 1):
-            columns, left = [a and b for a, b in zip(columns, row, strict=True)], 0
-            for free, run in itertools.groupby(columns):
-                right = left + len(list(run))
-                if free and (area := (bottom - top) * (right - left)) > largest:
-                    largest, best = area, ((top, bottom), (left, right))
-                left = right
-    return best
-
-
-def blocks_of(signal: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*smaller channels"]:
-    """Return a signal of at most about ``MOST_SAMPLES`` samples, of blocks that lie evenly over a larger one.
-
-    Whole rows and columns of blocks are left out along the longest axes. The others stay on a lattice of blocks, so
-    that what repeats every 2 or 8 pixels still does.
-    """
-    side, lengths = BLOCK_SIDES[signal.ndim - 1], list(signal.shape[:-1])
-    while math.prod(lengths) > MOST_SAMPLES and max(lengths) > side:
-        axis = lengths.index(max(lengths))
-        lengths[axis] = (lengths[axis] - 1) // side * side
-    for axis, (length, before) in enumerate(zip(lengths, signal.shape, strict=False)):
-        if length < before:
-            first = torch.linspace(0, before // side - 1, length // side).round().long() * side
-            kept = (first.unsqueeze(1) + torch.arange(side)).flatten()
-            signal = signal.index_select(axis, kept.to(signal.device))
-    return signal

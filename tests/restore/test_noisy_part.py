@@ -1,12 +1,11 @@
 import itertools
 
-import numpy as np
 import pytest
 import torch
 
 import coordnet as cn
 from coordnet.restore.noise import noise_level
-from coordnet.restore.noisy_part import in_flat_patches, largest_rectangle, noisy_part
+from coordnet.restore.noisy_part import SIDE, in_flat_patches, noisy_part
 from tests.helpers import synthetic_photograph
 
 SIGMA = 0.06
@@ -47,15 +46,16 @@ def with_caption(picture):
 BARS = [with_bar, with_letterbox, with_two_colors, with_caption]
 
 
-def test_the_largest_rectangle_is_that_of_all():
-    for seed in range(40):
-        random = np.random.default_rng(seed)
-        is_free = random.random(random.integers(1, 8, 2)) < 0.8
-        rows, columns = (list(itertools.combinations(range(n + 1), 2)) for n in is_free.shape)
-        areas = [(b - a) * (d - c) for (a, b), (c, d) in itertools.product(rows, columns) if is_free[a:b, c:d].all()]
-        (a, b), (c, d) = largest_rectangle(torch.from_numpy(is_free))
-        assert is_free[a:b, c:d].all()
-        assert (b - a) * (d - c) == max(areas, default=0)
+def free_blocks(picture, rows, columns):
+    """Return the blocks of a lattice that lie in some rows and columns."""
+    starts = itertools.product(range(0, picture.shape[0], SIDE), range(0, picture.shape[1], SIDE))
+    is_inside = [rows.start <= y <= rows.stop - SIDE and columns.start <= x <= columns.stop - SIDE for y, x in starts]
+    return [block for block, inside in zip(in_blocks(picture), is_inside, strict=True) if inside]
+
+
+def in_blocks(picture):
+    tiles = picture.unfold(0, SIDE, SIDE).unfold(1, SIDE, SIDE)
+    return list(tiles.flatten(0, 1))
 
 
 def test_flat_patches_are_constant_in_all_channels():
@@ -71,7 +71,21 @@ def test_flat_patches_are_constant_in_all_channels():
 @pytest.mark.parametrize("add", BARS)
 def test_the_part_is_what_bars_leave(add, noisy):
     rows, columns = add(noisy)
-    assert torch.equal(noisy_part(noisy), noisy[rows, columns])
+    free, part = free_blocks(noisy, rows, columns), in_blocks(noisy_part(noisy))
+    assert len(part) > 0.7 * len(free)
+    places = [[k for k, block in enumerate(free) if torch.equal(block, own)] for own in part]
+    assert all(len(found) == 1 for found in places)
+    assert places == sorted(places)
+
+
+def test_blocks_lie_over_all_of_a_large_picture(generator):
+    picture = torch.rand(256, 384, 1, generator=generator)
+    assert noisy_part(picture) is picture
+    rows, columns = torch.meshgrid(torch.arange(256.0), torch.arange(384.0), indexing="ij")
+    part = noisy_part(torch.stack([rows, columns, picture[..., 0]], -1), enough=24 * SIDE**2)
+    assert part.shape == (4 * SIDE, 6 * SIDE, 3)
+    assert {float(row) // 64 for row in part[..., 0].unique()} == {0, 1, 2, 3}
+    assert len(torch.stack(in_blocks(part))[:, :2, 0, 0].unique(dim=0)) == 24
 
 
 @pytest.mark.parametrize("gray", [False, True])
@@ -97,16 +111,26 @@ def test_what_noise_leaves_is_all_of_it(noisy, generator):
     assert noisy_part(dark) is dark
 
 
+def test_noise_of_an_object_on_a_ground_is_found(noisy):
+    """A disc of a third of the picture: more than half of the windows are constant."""
+    y, x = torch.meshgrid(torch.arange(128.0), torch.arange(160.0), indexing="ij")
+    noisy[torch.hypot(y - 64, x - 64) > 46] = 0.8
+    assert noise_level(noisy) == pytest.approx(SIGMA, rel=0.1)
+
+
 def test_a_small_part_between_areas_does_not_decide(noisy):
-    noisy[:, 50:] = 1.0
+    noisy[:, 30:] = 1.0
     assert noisy_part(noisy) is noisy
     assert noise_level(noisy) == 0.0
 
 
 def test_bars_of_a_clip_are_constant_in_each_frame(generator):
-    clip = synthetic_photograph(96, 96).expand(6, 96, 96, 3)
+    clip = synthetic_photograph(96, 128).expand(6, 96, 128, 3)
     clip = rounded(clip + SIGMA * torch.randn(clip.shape, generator=generator))
-    clip[:, :16] = clip[:, 80:] = 16 / 255
-    assert torch.equal(noisy_part(clip), clip[:, 16:80])
-    clip[2, :16] = torch.rand(16, 96, 3, generator=generator)
-    assert torch.equal(noisy_part(clip), clip[:, :80])
+    clip[:, :, :16] = clip[:, :, 100:] = 16 / 255
+    part = noisy_part(clip)
+    assert part.shape == (6, 64, 96, 3)
+    assert torch.equal(part[:, :32, :64], clip[:, :32, 32:96])
+    assert torch.equal(part[:, :32, 64:], clip[:, 32:64, 32:64])
+    clip[2, :, :16] = torch.rand(96, 16, 3, generator=generator)
+    assert torch.equal(noisy_part(clip), clip[:, :, :96])
