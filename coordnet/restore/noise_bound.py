@@ -45,8 +45,8 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
     near = _near_ends(values)
     if _equal(values, near.all(0)) > MOST_CLIPPED:
         return 0.0
-    deviation = torch.nn.functional.avg_pool2d(model.variance(values), NEAR, 1, NEAR // 2, count_include_pad=False)
-    deviation = deviation.clamp(min=DARKEST * float(deviation.mean())).sqrt()
+    variance = model.variance(values)
+    deviation = variance.clamp(min=DARKEST * float(variance.mean())).sqrt()
     step, most, inside = rounding_step(values), math.inf, ~near.any(0)
     for shift in SHIFTS:
         first, second = (_moved(values, *shift, end) for end in (0, 1))
@@ -81,8 +81,6 @@ def _widest(
     term's characteristic function has a line at the frequency 2π(1 - 1/f)/step, about f - 1 high, that is no flat area.
     """
     height, width = (n // BLOCK * BLOCK for n in values.shape)
-    if (height // BLOCK) * (width // BLOCK) < FEWEST_BLOCKS:
-        return math.inf
     values, seen = values[:height, :width], seen[:height, :width]
 
     def in_blocks(x: Tensor) -> Tensor:
