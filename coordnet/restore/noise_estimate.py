@@ -56,8 +56,8 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
     signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
     ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
-    less, tell noise from texture. Bars, captions and insets with areas of one color do not count, if a rectangle beside
-    them is a third of the signal; see ``noisy_part``.
+    less, tell noise from texture. Bars, captions, insets and grounds of one color do not count, if blocks without such
+    areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
