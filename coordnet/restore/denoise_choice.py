@@ -69,7 +69,7 @@ def settled(
 
 
 def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
-    """Return the model of the noise; white noise has an empty one, since its level is estimated by tiles."""
+    """Return the model of the noise; white noise has an empty one, and its level is estimated apart."""
     if isinstance(noise, NoiseModel):
         if sigma is not None:
             raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
