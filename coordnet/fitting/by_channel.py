@@ -56,7 +56,7 @@ def fit_by_channel(samples: Samples, fit: Callable[[Samples], Reconstruction]) -
         learned=_learned(fits, order),
         footprint=first.footprint,
         lattice=first.lattice,
-        uncertainty=UncertaintyByChannel(fits, order),
+        uncertainty=UncertaintyByChannel(samples, fits, order),
         drift=first.drift_names,
     )
 
@@ -73,8 +73,8 @@ def _learned(fits: Sequence[Reconstruction], order: Int[Tensor, " channels"]) ->
 class UncertaintyByChannel:
     """How sure fits of groups of channels are; see ``Recipe``, whose methods these are."""
 
-    def __init__(self, fits: Sequence[Reconstruction], order: Int[Tensor, " channels"]) -> None:
-        self.fits, self.order = fits, order
+    def __init__(self, samples: Samples, fits: Sequence[Reconstruction], order: Int[Tensor, " channels"]) -> None:
+        self.samples, self.fits, self.order = samples, fits, order
 
     def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
         """Return the standard deviation of the errors."""

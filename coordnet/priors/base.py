@@ -20,7 +20,7 @@ Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
-FEW = range(5, 1001)  # samples of a row, or points, that tell a covariance and do not make dense systems slow
+FEW_SAMPLES = range(5, 1001)  # samples of a row, or points, that tell a covariance and do not make dense systems slow
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
 
@@ -42,22 +42,24 @@ class Setting:
 
     @property
     def is_short_row(self) -> bool:
-        """Whether samples are some nodes of a row, the same for all channels, and as many as ``FEW`` says."""
+        """Whether samples are some nodes of a row, the same for all channels, and as many as ``FEW_SAMPLES`` says."""
         geometry = self.geometry
         is_row = sum(n > 1 for n in geometry.grid) <= 1 and geometry.is_nodal and not geometry.is_laid
         has_gaps = geometry.hides_alike and geometry.density < 1
         has_one_mask = geometry.weights is None or geometry.weights.shape[-1] == 1
-        return is_row and has_gaps and has_one_mask and round(geometry.density * math.prod(geometry.grid)) in FEW
+        return (
+            is_row and has_gaps and has_one_mask and round(geometry.density * math.prod(geometry.grid)) in FEW_SAMPLES
+        )
 
     @property
     def is_few_points(self) -> bool:
-        """Whether samples are points on nodes that were laid for them, as many as ``FEW`` says.
+        """Whether samples are points on nodes that were laid for them, as many as ``FEW_SAMPLES`` says.
 
         They have no drift, and no axis wraps around.
         """
         geometry = self.geometry
         is_plain = geometry.drift is None and not any(axis.periodic for axis in geometry.axes)
-        return geometry.is_laid and is_plain and len(geometry.grid) <= 3 and geometry.shape[0] in FEW
+        return geometry.is_laid and is_plain and len(geometry.grid) <= 3 and geometry.shape[0] in FEW_SAMPLES
 
 
 class Prior(ABC):

@@ -15,8 +15,8 @@ FLAT = 0.01  # least share of the pixels in such patches, below which the signal
 # Pixels along each axis of a block, a multiple of the longest window and of the 8 of JPEG's blocks; as many times as
 # the shorter side of the picture has ``LARGE`` pixels.
 SIDE, LARGE = 32, 512
-# Least number of blocks without such patches, and their least share, that tell the noise. At a tenth of the blocks maps
-# of fine lines without noise are given some.
+# Blocks without such patches from which on they tell the noise, and their share. At a tenth of the blocks, maps with
+# fine lines are given noise that they do not have.
 FEWEST, LEAST_SHARE = 4, 0.15
 
 

@@ -176,14 +176,10 @@ def points(
         x, y, columns, weight = x[near], y[near], columns[near], weight[near]
         left_out += int((~near).sum())
     places, like = torch.from_numpy(x), _like(values)
-    sizes = np.where(weight > 0, weight, np.nan)
-    weight = np.nan_to_num(weight / np.nanmean(sizes))
-    shared = bool((weight == weight[:, :1]).all())
-    weights = None if bool((weight == 1).all()) else torch.from_numpy(weight[:, :1] if shared else weight).to(like)
     geometry = Points(
         lattice.grid,
         lattice.to_unit(places),
-        weights,
+        _weights(weight, like),
         outside="clamp",
         periodic=tuple(length is not None for length in lattice.periods),
         lattice=lattice,
@@ -193,6 +189,15 @@ def points(
         drift=None if drift is None else Drift(drift_names(drift, columns.shape[1]), columns),
     )
     return Samples(geometry, torch.from_numpy(np.nan_to_num(y)).to(like))
+
+
+def _weights(weight: Float[np.ndarray, "n channels"], like: Tensor) -> Float[Tensor, "n _"] | None:
+    """Return weights of the mean 1 where they are not 0, one for all channels if these agree; None if all are 1."""
+    weight = np.nan_to_num(weight / np.nanmean(np.where(weight > 0, weight, np.nan)))
+    if (weight == 1).all():
+        return None
+    shared = bool((weight == weight[:, :1]).all())
+    return torch.from_numpy(weight[:, :1] if shared else weight).to(like)
 
 
 def _names(given: Any, dims: int) -> tuple[str, ...]:
