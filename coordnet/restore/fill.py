@@ -229,11 +229,11 @@ class Gaps:
     def samples(self, signal: Signal) -> Samples:
         """Return the samples of a signal; fields in time are on the lattice of their frames and nodes.
 
-        So are blocks of others, whose coordinates are equally spaced.
+        So are blocks of others, whose coordinates are equally spaced. Series are at their times.
         """
-        lengths = tuple(map(len, self.numbers))
-        is_block = self.has_time or lengths != signal.shape[:-1]
-        lattice = Lattice(signal.shape[:-1]) if is_block else RectilinearLattice(*self.numbers)
+        is_field = self.has_time and len(self.numbers) > 1
+        is_block = tuple(map(len, self.numbers)) != signal.shape[:-1]
+        lattice = Lattice(signal.shape[:-1]) if is_field or is_block else RectilinearLattice(*self.numbers)
         return lattice.sample(torch.from_numpy(signal))
 
     def fit(self, samples: Samples) -> Reconstruction:

@@ -117,6 +117,17 @@ def test_times_of_cftime_and_numbers_are_times():
     assert np.allclose(number.coordnet.fill(prior=CHEAP), made, atol=1e-6, equal_nan=True)
 
 
+def test_series_are_filled_at_their_times():
+    generator = np.random.default_rng(0)
+    days = np.sort(100 * generator.random(90))
+    truth = np.sin(days / 6)
+    times = np.datetime64("2021-03-01", "us") + (days * 86_400e6).astype("timedelta64[us]")
+    known = generator.random(90) > 0.3
+    series = xarray.DataArray(np.where(known, truth, np.nan), {"time": times}, ("time",))
+    for given in (series, series.chunk(time=-1), series.assign_coords(time=times - times[0])):
+        assert np.abs(given.coordnet.fill(prior=cn.ThinPlate()) - truth).max() < 1e-3  # at equal distances it is 0.4
+
+
 def test_durations_are_times():
     array = field()
     leads = array.assign_coords(time=array.time - array.time[0])
