@@ -16,13 +16,14 @@ from coordnet.fitting.by_channel import by_channel, fit_by_channel
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
 from coordnet.fitting.methods import EncoderChoice
+from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit
 from coordnet.restore.labeled import TIMES, Labeled
 from coordnet.restore.restored import RestoredReport, fit_large
 from coordnet.sampling.arrays import is_divided
-from coordnet.sampling.grids import Lattice
+from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
@@ -65,7 +66,8 @@ def fill(
     Parameters
     ----------
     array : xarray.DataArray
-        Real numbers; those that are NaN are missing. Coordinates increase or decrease, at equal or unequal distances.
+        Real numbers; those that are NaN are missing. Coordinates increase or decrease, at equal or unequal distances. A
+        field at unequal ones is fitted at their numbers too, as hidden values tell which of both suits it.
     dim : str or sequence of str, optional
         The dimensions of the signal, by default those with numbers or times as coordinates. The others hold channels;
         groups that do not tell of each other are filled one by one (see ``cn.fit``).
@@ -213,7 +215,7 @@ class Gaps:
         if self.means is not None:  # a fit needs a known value in each channel
             signal = np.where(seen, signal, self.means.astype(signal.dtype))
         samples = self.samples(signal)
-        made, fitted = fit_large(samples, self.fit, progress=self.progress)
+        made, fitted = self._fitted(samples)
         if isinstance(made, torch.Tensor):
             if self.uncertainty:
                 raise _checks.wrong("uncertainty", "an array that is fitted as a whole", f"{samples.grid}, in tiles")
@@ -225,6 +227,20 @@ class Gaps:
             estimate = np.where(seen, estimate, self.means)
             deviations = None if deviations is None else np.where(seen, deviations, np.nan)
         return estimate, deviations, RestoredReport(prior=fitted.used(self.chosen(samples).name), fit=fitted)
+
+    def _fitted(self, samples: Samples) -> tuple[Reconstruction | torch.Tensor, FitReport]:
+        """Return the fit of samples, or their values if they are fitted in tiles, and its report.
+
+        Fields at unequal coordinates, such as levels of pressure or depths, are fitted at the numbers of these too.
+        Hidden samples tell which of both suits it.
+        """
+        made = fit_large(samples, self.fit, progress=self.progress)
+        if samples.geometry.is_even or len(samples.grid) == 1:
+            return made
+        numbered = MaskedLattice(samples.grid, weights=samples.geometry.full_weights)
+        other = fit_large(Samples(numbered, samples.values), self.fit, progress=self.progress)
+        own, others = (math.nan if (psnr := report.best_psnr()) is None else psnr for _, report in (made, other))
+        return other if others > own else made
 
     def samples(self, signal: Signal) -> Samples:
         """Return the samples of a signal; fields in time are on the lattice of their frames and nodes.
