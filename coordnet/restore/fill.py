@@ -31,6 +31,7 @@ WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on eithe
 # Names in an encoding of how values are packed into integers, whose range would not suit deviations.
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "valid_range")
 NOTHING_TO_FILL = RestoredReport(prior="none")
+MOST_AT_TIMES = 2**12  # values of a field fitted at irregular times: these take 7 s on one core, 60,000 three minutes
 UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
 Signal = Float[np.ndarray, "*grid channels"]
@@ -231,7 +232,7 @@ class Gaps:
     def _fitted(self, samples: Samples) -> tuple[Reconstruction | torch.Tensor, FitReport]:
         """Return the fit of samples, or their values if they are fitted in tiles, and its report.
 
-        Fields at unequal coordinates, such as levels of pressure or depths, are fitted at the numbers of these too.
+        Fields at unequal coordinates, such as depths or irregular times, are fitted at the numbers of these too.
         Hidden samples tell which of both suits it.
         """
         made = fit_large(samples, self.fit, progress=self.progress)
@@ -243,13 +244,14 @@ class Gaps:
         return other if others > own else made
 
     def samples(self, signal: Signal) -> Samples:
-        """Return the samples of a signal; fields in time are on the lattice of their frames and nodes.
+        """Return the samples of a signal: of frames in time and of blocks on the lattice of their nodes.
 
-        So are blocks of others, whose coordinates are equally spaced. Series are at their times.
+        Blocks of others have equally spaced coordinates. Series, and small fields of two axes, are at their times.
         """
-        is_field = self.has_time and len(self.numbers) > 1
-        is_block = tuple(map(len, self.numbers)) != signal.shape[:-1]
-        lattice = Lattice(signal.shape[:-1]) if is_field or is_block else RectilinearLattice(*self.numbers)
+        lengths, axes = tuple(map(len, self.numbers)), len(self.numbers)
+        has_frames = self.has_time and (axes > 2 or (axes == 2 and math.prod(lengths) > MOST_AT_TIMES))
+        is_block = lengths != signal.shape[:-1]
+        lattice = Lattice(signal.shape[:-1]) if has_frames or is_block else RectilinearLattice(*self.numbers)
         return lattice.sample(torch.from_numpy(signal))
 
     def fit(self, samples: Samples) -> Reconstruction:
