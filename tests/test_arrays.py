@@ -164,6 +164,7 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.sample(torch.rand(2, 8, 8, 3), "full", dimensions=2), "`signal`: expected 2 axes, and channels"),
         (lambda: cn.demosaic(torch.rand(2, 8, 8, 1)), "`raw`: expected 2 axes, and channels in the last"),
         (lambda: cn.demosaic(PICTURE), "`raw`: expected a gray picture of one channel, received 3 channels"),
+        (lambda: cn.inpaint(PICTURE, [[True, False]]), "`known`: expected a mask as a NumPy array .*, received list"),
         (lambda: cn.inpaint(PICTURE, np.ones((20, 24), bool)), r"`mask`: expected shape \(24, 20\) or"),
         (lambda: cn.inpaint(PICTURE, KNOWN, prior=None), "`prior`: expected auto, or a prior such as"),
         (lambda: cn.inpaint(PICTURE, np.ones((24, 20), complex)), "`mask`: expected bool, integers, float32"),

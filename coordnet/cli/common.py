@@ -15,7 +15,7 @@ from coordnet.linalg import waiting
 
 STANDARD = "-"  # standard input or output in the place of a file
 # Endings of files with signals whose kind ``mimetypes`` does not know.
-DATA_SUFFIXES = (".npy", ".csv", ".tsv", ".npz", ".nc", ".h5", ".y4m")
+DATA_SUFFIXES = (".npy", ".csv", ".tsv", ".npz", ".nc", ".h5", ".y4m", ".tga")
 
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[

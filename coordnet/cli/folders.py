@@ -102,7 +102,7 @@ def _one_file(output: Output, command: str, name: str) -> Iterator[Path]:
             staging = stack.enter_context(staging_folder(file))
         with _naming_final(staging, file):
             yield staging
-            publish(staging, file)
+            publish(staging, file, output.force)
 
 
 @contextmanager
@@ -264,8 +264,8 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
         raise ValueError(f"{option}: expected no file of this name, found one (--force replaces)")
 
 
-def publish(staging: Path, file: Path) -> None:
-    """Move the result from a hidden folder to its place, or write it to standard output."""
+def publish(staging: Path, file: Path, force: bool) -> None:
+    """Move the result from a hidden folder to its place, checked once more, or write it to standard output."""
     (made,) = [path for name in ALONE for path in staging.glob(f"{name}.*")]
     if str(file) == STANDARD:
         with made.open("rb") as source:
@@ -273,6 +273,8 @@ def publish(staging: Path, file: Path) -> None:
         sys.stdout.buffer.flush()
         made.unlink()
         return
+    if file.exists() and not force:
+        raise refused(file, "no file of this name", "one that another run has written (--force replaces)")
     file.parent.mkdir(parents=True, exist_ok=True)
     made.chmod(0o644)
     if made.stat().st_dev == file.parent.stat().st_dev:

@@ -36,6 +36,7 @@ COMPLEX = 3  # times that of a layer whose numbers are complex
 TRAINED = 30  # times that of a feature whose encoder is trained: of a hash grid, mostly
 
 
+@torch.enable_grad()
 def fit_gradient(
     network: CoordinateNetwork,
     samples: Samples,

@@ -171,7 +171,8 @@ def write_media(
         target = "stack"
     axes = _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:
-        raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")
+        noun = "axis" if axes == 1 else "axes"
+        raise mismatch(path, f"a signal of {axes} {noun} to write this {target} (.npy holds any)", str(signal.ndim - 1))
     same_scale = (source.kind == "audio") == (target == "audio")  # sound scales integers differently
     exact = source.exact if depth in (None, source.depth) and (target == source.kind or suffix == ".gif") else None
     depth = depth or (source.depth if same_scale else "")

@@ -142,8 +142,10 @@ def write_video(
     suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
     if suffix not in CLIP_SUFFIXES:
         raise mismatch(path, f"a video suffix to write ({' '.join(CLIP_SUFFIXES)})", repr(suffix))
-    if signal.numel() == 0 or shape[-1] not in (1, 3):
-        raise mismatch(path, "(frames, height, width, 1 or 3 channels), none empty", str(shape))
+    if shape[-1] not in (1, 3):
+        raise mismatch(path, "1 or 3 channels in a clip (.tiff and .npy hold others)", str(shape[-1]))
+    if signal.numel() == 0:
+        raise mismatch(path, "a clip of at least one pixel", f"shape {shape}")
     if not 0 < rate <= 1000:
         raise mismatch(path, "a rate up to 1000 frames per second", f"{rate:g}")
     images, tags = to_depth(as_numpy(signal), "uint8", path), tags or Tags()

@@ -147,7 +147,13 @@ class Reconstruction(Gridded, Uncertain, nn.Module):
         return self._with_drift(values, drift, tuple(points.shape[:-1]))
 
     def _as_tensor(self, points: Places) -> Float[Tensor, "*points d"]:
-        """Return coordinates that are no tensor as one of float64; those that are no numbers raise a ``ValueError``."""
+        """Return coordinates that are no tensor as one of float64; those that are no numbers raise a ``ValueError``.
+
+        Columns of a frame that have the names of all axes are taken by their names.
+        """
+        names = [axis.name for axis in getattr(self.lattice, "named", ())]
+        if names and set(names) <= set(getattr(points, "columns", ())):
+            points = points[names]  # type: ignore[index,call-overload]
         numbers = torch.tensor(as_numbers("points", points))
         return numbers[:, None] if numbers.ndim == 1 == self.network.encoding.dimensions else numbers
 

@@ -130,9 +130,11 @@ def inpaint(
 
 
 def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:
-    """Return a mask as 1 where it is not zero, and anything else as it is; see ``as_mask`` for errors."""
-    if not isinstance(known, np.ndarray | Tensor):
+    """Return a mask as 1 where it is not zero, and a pattern as it is; see ``as_mask`` for errors."""
+    if isinstance(known, str | Pattern):
         return known
+    if not isinstance(known, np.ndarray | Tensor):
+        raise _checks.wrong("known", "a mask as a NumPy array or a tensor, or a pattern", type(known).__name__)
     mask = as_mask(known)
     check_weights(mask)
     return (mask > 0).to(mask)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from coordnet import _checks
 
 DAY = np.timedelta64(1, "D")
+TIMES = "mM"  # kinds of NumPy's types of durations and dates
 TIME_NAMES = ("time", "t")  # names of dimensions that are times, whatever their coordinates are
 CIRCLE = 360.0  # degrees of longitude
 CLOSED = 1e-2  # part of a spacing by which coordinates may fail to close their circle
@@ -72,8 +73,8 @@ class Labeled:
         A ``ValueError`` is raised if its own coordinates neither increase nor decrease.
         """
         own = self.own(axis)
-        numbers = own if labels is None else np.asarray(labels, dtype=own.dtype if own.dtype.kind == "M" else None)
-        if own.dtype.kind == "M":
+        numbers = own if labels is None else np.asarray(labels, dtype=_kind(own))
+        if own.dtype.kind in TIMES:
             numbers = (numbers - own[0]) / DAY
         elif own.dtype.kind == "O":  # cftime's
             numbers = np.array([(time - own[0]).total_seconds() / 86400 for time in numbers])
@@ -84,7 +85,9 @@ class Labeled:
                 steps, shown = -steps[::-1], shown[::-1]
             at = int(np.argmin(steps))
             kind = "times that increase" if self.has_time and axis == self.axes[0] else "coordinates in order"
-            raise _checks.wrong(axis, f"{kind}, each once", f"{shown[at]} before {shown[at + 1]}")
+            remedy = "drop_duplicates" if shown[at] == shown[at + 1] else "sortby"
+            expected = f"{kind}, each once (array.{remedy}({axis!r}))"
+            raise _checks.wrong(axis, expected, f"{shown[at]} before {shown[at + 1]}")
         return numbers
 
     def positions(self, axis: str) -> Float[np.ndarray, " n"]:
@@ -176,7 +179,7 @@ class Labeled:
 def is_time(array: Any, name: str) -> bool:
     """Return whether a dimension is time: by its coordinates, their units, or its name."""
     x = array[name]
-    if x.dtype.kind == "M" or (x.dtype.kind == "O" and _is_measured(array, name)):
+    if x.dtype.kind in TIMES or (x.dtype.kind == "O" and _is_measured(array, name)):
         return True
     return name.lower() in TIME_NAMES or " since " in str(x.attrs.get("units", ""))
 
@@ -186,11 +189,11 @@ def _is_measured(array: Any, name: str) -> bool:
     if name not in array.indexes:
         return False
     x = array[name]
-    return x.dtype.kind in "iufM" or (x.dtype.kind == "O" and hasattr(x.values[0], "calendar"))
+    return x.dtype.kind in "iuf" + TIMES or (x.dtype.kind == "O" and hasattr(x.values[0], "calendar"))
 
 
 def _kind(x: np.ndarray) -> np.dtype | None:
-    return x.dtype if x.dtype.kind == "M" else None
+    return x.dtype if x.dtype.kind in TIMES else None
 
 
 def _increasing(x: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from coordnet import _checks
 
 PEAKS = {torch.uint8: 255, torch.uint16: 65535, torch.bool: 1}  # the number that becomes 1, by the type of integers
 FLOATS = (torch.float32, torch.float64)
+DAYS = "days, (dates - dates.min()) / numpy.timedelta64(1, 'D')"
 
 Array = np.ndarray | Tensor
 
@@ -106,16 +107,21 @@ def as_mask(array: Any) -> Tensor:
 
 
 def as_numbers(name: str, given: Any) -> np.ndarray:
-    """Return an array of float64; a ``ValueError`` is raised for dates, durations, complex numbers and no numbers."""
+    """Return an array of float64, of a frame column by column; a missing number is NaN.
+
+    A ``ValueError`` is raised for dates, durations, complex numbers and no numbers.
+    """
+    if hasattr(given, "iloc") and np.ndim(given) == 2 and np.size(given):
+        return np.column_stack([as_numbers(name, given.iloc[:, j]) for j in range(given.shape[1])])
     try:
         array = np.asarray(given)
         if array.dtype.kind not in "cmM":
-            return array.astype(np.float64, copy=False)
+            return array.astype(np.float64, order="C", copy=False)  # PyTorch has no negative strides
         found = str(array.dtype)
     except (TypeError, ValueError):
-        found = type(given).__name__
-    dated = found.startswith(("datetime", "timedelta"))
-    raise _checks.wrong(name, "numbers, such as days since a date" if dated else "numbers", found)
+        found = str(getattr(given, "dtype", type(given).__name__))
+    dated = found.startswith(("datetime", "timedelta", "period"))
+    raise _checks.wrong(name, f"numbers, such as {DAYS}" if dated else "numbers", found)
 
 
 def doubt_nines(values: Float[np.ndarray, "n channels"]) -> None:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.arrays import as_signal
+from coordnet.sampling.arrays import as_numbers, as_signal
 from coordnet.sampling.axes import MAX_AXES, Alignment, Axes, Axis, Footprint, UnevenAxis
 from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, window_of
 from coordnet.sampling.samples import Geometry, Samples, known_entries
@@ -190,6 +190,8 @@ class RectilinearLattice(Geometry):
 def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
     """Return the coordinates of an axis in float64, checked to be finite and increasing."""
     name = f"coordinates[{axis}]"
+    if not isinstance(coordinates, Tensor):
+        as_numbers(name, coordinates)  # refuses dates, and says what to give in their place
     try:
         given = (
             torch.as_tensor(coordinates if isinstance(coordinates, Tensor) else np.array(coordinates)).detach().cpu()

@@ -1,5 +1,6 @@
 """One file for a result, and standard input and output."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import torch
 from PIL import Image
 
 from coordnet.cli import main
+from coordnet.cli.common import Output
+from coordnet.cli.folders import results
 from coordnet.media import read_media, write_media
 from tests.helpers import synthetic_photograph
 
@@ -63,7 +66,8 @@ def test_a_report_is_a_folder_beside_it(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*FILL, "-o", "made.wav"), "made.wav: expected 1 axes and channels to write this audio"),
+        ((*FILL, "-o", "made.wav"), "made.wav: expected a signal of 1 axis to write this audio"),
+        ((*FILL, "-o", "made.tga"), "--out made.tga: expected a suffix that is written (.png"),
         ((*FILL, "-o", "made.jpg"), "--out made.jpg: expected a suffix that is written (.png"),
         ((*FILL, "-o", "photo.png", "--force"), "--out photo.png: expected another file than the input"),
         ((*FILL, "-o", "mask.png"), "--out mask.png: expected no file of this name, found one (--force replaces)"),
@@ -79,6 +83,28 @@ def test_what_one_file_cannot_hold_is_refused(arguments, message, run):
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert names() == set()
+
+
+def test_a_clear_picture_is_no_animation(run):
+    clear = np.dstack([np.asarray(Image.open("photo.png")), np.full((20, 24), 9, np.uint8)])
+    Image.fromarray(clear).save("clear.png")
+    status, _, err = run("denoise", "clear.png", "-o", "clear.gif")
+    assert status == 2 and "clear.gif: expected 1 or 3 channels in a clip (.tiff and .npy hold others), found 4" in err
+    Path("clear.png").unlink()
+    assert names() == set()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_of_two_runs_into_one_file_only_a_forced_one_replaces(force, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = [results(Output(out=Path("made.npy"), force=force), "denoise", "photo") for _ in range(2)]
+    for run, text in zip(runs, "ab", strict=True):
+        (run.__enter__()[0] / "restored.npy").write_text(text)
+    runs[0].__exit__(None, None, None)
+    with contextlib.nullcontext() if force else pytest.raises(ValueError, match="^--out made.npy: .* another run has"):
+        runs[1].__exit__(None, None, None)
+    assert Path("made.npy").read_text() == ("b" if force else "a")
+    assert names() == {"made.npy"}
 
 
 def test_an_existing_file_is_replaced_only_when_forced(run):

@@ -103,6 +103,14 @@ def test_little_memory_makes_the_same_steps_in_parts(kind, batch, photograph, ge
     assert torch.allclose(parts, whole, atol=1e-9)
 
 
+def test_it_descends_where_gradients_are_off(photograph):
+    samples = sample(photograph[:8, :8], "full")
+    net = network(*COMBINATIONS[0], samples)
+    expected = fit_gradient(net, samples, epochs=3).render()
+    with torch.no_grad():
+        assert torch.equal(fit_gradient(net, samples, epochs=3).render(), expected)
+
+
 def test_held_out_samples_stop_it(generator):
     """A basis that can fit noise exactly is stopped before it does."""
     signal = torch.rand(200, 1, generator=generator) * 0.2 + torch.linspace(0, 3, 200).sin().unsqueeze(-1)

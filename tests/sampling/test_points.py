@@ -135,11 +135,25 @@ def test_a_blend_on_a_circle_has_a_turned_twin():
         torch.testing.assert_close(blend.at_points(nodes, x, []), turned)
 
 
+def test_frames_are_read_by_column_and_evaluated_by_name():
+    frame = pd.DataFrame({"lon": PLACES[:, 0], "lat": pd.array(PLACES[:, 1], dtype="Float64")})
+    gapped = frame.assign(lat=frame["lat"].mask(frame.index == 3))
+    samples = cn.points(gapped, smooth(PLACES))
+    assert samples.geometry.left_out == 1
+    fit = cn.fit(samples, prior=cn.ThinPlate(order=2, cutoff=1.0))
+    expected = fit(PLACES)
+    assert np.array_equal(fit(frame[["lat", "lon"]]), expected)
+    assert np.array_equal(fit(PLACES[:, ::-1].copy()[:, ::-1]), expected)
+    dated = frame.assign(lat=np.datetime64("2020-01-01", "s") + np.arange(300).astype("timedelta64[s]"))
+    with pytest.raises(ValueError, match="^`coordinates`: expected numbers, such as days, .*, received datetime64"):
+        cn.points(dated, smooth(PLACES))
+
+
 def test_a_fit_refuses_dates_and_durations():
     fit = cn.fit(cn.points(np.arange(9.0), np.sin(np.arange(9.0))), prior=cn.ThinPlate(order=2, cutoff=1.0))
-    with pytest.raises(ValueError, match="^`points`: expected numbers, such as days since a date, received datetime64"):
+    with pytest.raises(ValueError, match="^`points`: expected numbers, such as days, .*, received datetime64"):
         fit(DATES)
-    with pytest.raises(ValueError, match="^`x`: expected numbers, such as days since a date, received datetime64"):
+    with pytest.raises(ValueError, match="^`x`: expected numbers, such as days, .*, received datetime64"):
         fit.grid(x=DATES)
     with pytest.raises(ValueError, match="^`spacing`: expected a positive finite number, received np.timedelta64"):
         fit.grid(np.timedelta64(1, "D"))
@@ -166,7 +180,7 @@ def test_a_fit_refuses_dates_and_durations():
         (PLACES, smooth(PLACES), {"scales": [1.0]}, "scales"),
         (np.zeros((0, 2)), np.zeros(0), {}, "coordinates"),
         ([["a", "b"]], [1.0], {}, "coordinates"),
-        (DATES, np.ones(9), {}, "coordinates`: expected numbers, such as days since a date, received datetime64"),
+        (DATES, np.ones(9), {}, "coordinates`: expected numbers, such as days, .*, received datetime64"),
         (DATES - DATES[0], np.ones(9), {}, "coordinates`: expected numbers, .*, received timedelta64"),
         (np.arange(9.0), DATES, {}, "values`: expected numbers, .*, received datetime64"),
         (np.arange(9.0), np.ones(9) * 1j, {}, "values`: expected numbers, received complex128"),

@@ -40,7 +40,8 @@ def test_lattices_are_equal_by_their_coordinates():
         (([0.0, float("nan"), 1.0],), r"`coordinates\[0\]`: expected finite numbers, received NaN or infinity"),
         (([[0.0, 1.0]],), r"`coordinates\[0\]`: expected at least one number, in one axis, received shape \(1, 2\)"),
         (([],), r"`coordinates\[0\]`: expected at least one number"),
-        ((["a"],), r"`coordinates\[0\]`: expected a sequence of numbers"),
+        ((["a"],), r"`coordinates\[0\]`: expected numbers, received list"),
+        ((np.array(["2020-01-01"], "M8[D]"),), r"`coordinates\[0\]`: expected numbers, such as days, \(dates"),
         ((), "`coordinates`: expected 1 to 7 arrays"),
     ],
 )

@@ -117,6 +117,41 @@ def test_times_of_cftime_and_numbers_are_times():
     assert np.allclose(number.coordnet.fill(prior=CHEAP), made, atol=1e-6, equal_nan=True)
 
 
+def test_series_are_filled_at_their_times():
+    generator = np.random.default_rng(0)
+    days = np.sort(100 * generator.random(60))
+    truth = np.sin(days / 6)
+    times = np.datetime64("2021-03-01", "us") + (days * 86_400e6).astype("timedelta64[us]")
+    known = generator.random(60) > 0.3
+    series = xarray.DataArray(np.where(known, truth, np.nan), {"time": times}, ("time",))
+    for given in (series, series.chunk(time=-1), series.assign_coords(time=times - times[0])):
+        error = given.coordnet.fill(prior=cn.ThinPlate(order=3, cutoff=3.0)) - truth
+        assert np.abs(error).max() < 0.05  # at equal distances it is 0.4
+
+
+@pytest.mark.parametrize("name", ["depth", "time"])
+def test_a_field_is_filled_by_its_coordinates_or_their_numbers_as_suits_it(name):
+    depth, x = np.array([2.0, 6, 12, 20, 35, 60, 100, 170, 280, 450, 700, 1100, 1800, 2600]), np.arange(24.0)
+    known = np.random.default_rng(0).random((14, 24)) > 0.4
+    for along in (np.arange(14) / 4, depth / 300):
+        truth = np.sin(along)[:, None] + np.cos(x / 4)
+        field = xarray.DataArray(np.where(known, truth, np.nan), {name: depth, "x": x}, (name, "x"))
+        error = field.coordnet.fill(prior=cn.ThinPlate(order=3, cutoff=np.inf)) - truth
+        assert np.sqrt(np.square(error).mean()) < 0.03  # the other choice has 13, or 0.043
+
+
+def test_durations_are_times():
+    array = field()
+    leads = array.assign_coords(time=array.time - array.time[0])
+    made = leads.coordnet.fill(prior=CHEAP)
+    assert np.array_equal(made, array.coordnet.fill(prior=CHEAP), equal_nan=True)
+    short = leads.coordnet.fill(prior=CHEAP, max_gap="2D")
+    assert np.array_equal(short, array.coordnet.fill(prior=CHEAP, max_gap="2D"), equal_nan=True)
+    hours = np.arange(8) * np.timedelta64(12, "h")
+    between = made[:, :, 2:].coordnet.regrid({"time": hours}, prior=CHEAP)
+    assert between.time.dtype.kind == "m" and (between.time == hours).all()
+
+
 def test_longitudes_that_go_around_are_periodic():
     """A turned field has the turned result, as far as the ends are nothing special."""
     lon = np.arange(0, 360, 15.0)
@@ -203,7 +238,8 @@ def test_files_keep_their_fill_value(tmp_path):
         (lambda a: a.coordnet.fill(valid=np.ones(3, bool)), "`valid`: expected a mask of the lengths"),
         (lambda a: a.coordnet.fill(max_gap="soon"), "`max_gap`: expected a duration such as '5D'"),
         (lambda a: a[0].coordnet.fill(max_gap=2), "`max_gap`: expected None, for an array without"),
-        (lambda a: a.isel(time=[0, 2, 1]).coordnet.fill(), "`time`: expected times that increase"),
+        (lambda a: a.isel(time=[0, 2, 1]).coordnet.fill(), r"once \(array.sortby\('time'\)\)"),
+        (lambda a: a.isel(time=[0, 1, 1]).coordnet.fill(), r"once \(array.drop_duplicates\('time'\)\)"),
         (lambda a: a.isel(lat=[1, 0, *range(2, 18)]).coordnet.fill(), "`lat`: expected coordinates in order"),
         (lambda a: a.assign_coords(lon=[*range(180, 360, 15), *range(0, 180, 15)]).coordnet.fill(), "345 before 0"),
         (lambda a: a.assign_coords(lat=[np.nan, *range(17)]).coordnet.fill(), "`lat`: expected coordinates in order"),
