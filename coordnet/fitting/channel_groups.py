@@ -14,7 +14,7 @@ MOST_ROUGH = 15.0  # ratio of two channels' squared differences, relative to var
 LEAST_CORRELATION = 0.5  # correlation of two channels' steps from which they tell of each other
 FEWEST_STEPS = 16  # differences below which ratios and correlations are chance
 MOST_SILENT = 0.5  # share of the pairs in a group that do not tell of each other
-LOOKED_AT = 2**16  # nodes of the middle of a lattice whose differences are looked at
+MIDDLE_NODES = 2**16  # nodes of the middle of a lattice whose differences are looked at
 
 
 def channel_groups(samples: Samples) -> list[Bool[Tensor, " channels"]]:
@@ -73,7 +73,7 @@ def _tell_of_each_other(
     samples: Samples, chosen: Integer[Tensor, " n"], deviations: Float[Tensor, " n"], are_colors: bool
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have steps that correlate or, alone or as colors on several axes, are of one roughness."""
-    part = middle(samples.values.shape[:-1], LOOKED_AT)
+    part = middle(samples.values.shape[:-1], MIDDLE_NODES)
     values = samples.values.detach()[part].cpu()[..., chosen]
     known = (samples.geometry.full_weights[part].cpu() > 0).expand(*values.shape[:-1], samples.channels)[..., chosen]
     steps, both = _differences(values, known, 1)

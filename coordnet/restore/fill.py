@@ -20,7 +20,7 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit
-from coordnet.restore.labeled import TIMES, Labeled
+from coordnet.restore.labeled import TIME_KINDS, Labeled
 from coordnet.restore.restored import RestoredReport, fit_large
 from coordnet.sampling.arrays import is_divided
 from coordnet.sampling.grids import Lattice, MaskedLattice
@@ -360,7 +360,7 @@ def _limit(labeled: Labeled, max_gap: Any) -> float:
     first, *others = labeled.axes
     if others and not labeled.has_time:
         raise _checks.wrong("max_gap", "None, for an array without a dimension of time or with several others", max_gap)
-    if labeled.own(first).dtype.kind not in TIMES + "O":
+    if labeled.own(first).dtype.kind not in TIME_KINDS + "O":
         return _checks.positive("max_gap", max_gap)
     from pandas import Timedelta
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from coordnet import _checks
 
 DAY = np.timedelta64(1, "D")
-TIMES = "mM"  # kinds of NumPy's types of durations and dates
+TIME_KINDS = "mM"  # kinds of NumPy's types of durations and dates
 TIME_NAMES = ("time", "t")  # names of dimensions that are times, whatever their coordinates are
 CIRCLE = 360.0  # degrees of longitude
 CLOSED = 1e-2  # part of a spacing by which coordinates may fail to close their circle
@@ -74,7 +74,7 @@ class Labeled:
         """
         own = self.own(axis)
         numbers = own if labels is None else np.asarray(labels, dtype=_kind(own))
-        if own.dtype.kind in TIMES:
+        if own.dtype.kind in TIME_KINDS:
             numbers = (numbers - own[0]) / DAY
         elif own.dtype.kind == "O":  # cftime's
             numbers = np.array([(time - own[0]).total_seconds() / 86400 for time in numbers])
@@ -179,7 +179,7 @@ class Labeled:
 def is_time(array: Any, name: str) -> bool:
     """Return whether a dimension is time: by its coordinates, their units, or its name."""
     x = array[name]
-    if x.dtype.kind in TIMES or (x.dtype.kind == "O" and _is_measured(array, name)):
+    if x.dtype.kind in TIME_KINDS or (x.dtype.kind == "O" and _is_measured(array, name)):
         return True
     return name.lower() in TIME_NAMES or " since " in str(x.attrs.get("units", ""))
 
@@ -189,11 +189,11 @@ def _is_measured(array: Any, name: str) -> bool:
     if name not in array.indexes:
         return False
     x = array[name]
-    return x.dtype.kind in "iuf" + TIMES or (x.dtype.kind == "O" and hasattr(x.values[0], "calendar"))
+    return x.dtype.kind in "iuf" + TIME_KINDS or (x.dtype.kind == "O" and hasattr(x.values[0], "calendar"))
 
 
 def _kind(x: np.ndarray) -> np.dtype | None:
-    return x.dtype if x.dtype.kind in TIMES else None
+    return x.dtype if x.dtype.kind in TIME_KINDS else None
 
 
 def _increasing(x: np.ndarray) -> np.ndarray:
