@@ -90,6 +90,7 @@ class Fitted:
         return self.coefficients[(..., *(slice(0, n) for n in lattice))]
 
 
+SOLVES = ("solve", "solve_and_hold_out", "_solve")  # a plan has one of these at least
 Judged = tuple[Fitted, HeldOut | None]
 Begun = Mapping[Any, Judged]  # results of other priors, whose keys they are
 
@@ -141,6 +142,8 @@ class Plan:
         device: torch.device | str = "cpu",
         assumed: str = "none",
     ) -> None:
+        if all(getattr(type(self), name) is getattr(Plan, name) for name in SOLVES):
+            raise TypeError(f"expected a plan with one of {', '.join(SOLVES)}, received {type(self).__name__} without")
         if geometry.drift is not None and not self.has_drift:
             raise _checks.wrong("prior", "cn.ThinPlate() or 'auto', for points with a drift", assumed)
         if geometry.latitude is not None and not self.has_poles:

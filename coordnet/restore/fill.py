@@ -236,7 +236,7 @@ class Gaps:
         Hidden samples tell which of both suits it.
         """
         made = fit_large(samples, self.fit, progress=self.progress)
-        if samples.geometry.is_even or len(samples.grid) == 1:
+        if samples.on_even_nodes() is samples or len(samples.grid) == 1:
             return made
         numbered = MaskedLattice(samples.grid, weights=samples.geometry.full_weights)
         other = fit_large(Samples(numbered, samples.values), self.fit, progress=self.progress)

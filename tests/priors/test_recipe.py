@@ -144,3 +144,12 @@ def test_the_help_of_the_command_lists_it(monkeypatch, capsys):
 def test_an_unknown_name_is_refused_with_all_names():
     with pytest.raises(ValueError, match="`prior`: .*local.*flat"):
         parse_prior("flatter")
+
+
+def test_a_plan_without_a_solve_is_refused():
+    class Empty(Plan):
+        pass
+
+    encoding = cn.ComplexEncoding.like(cn.Gaussian, cn.sample(SIGNAL, "full"))
+    with pytest.raises(TypeError, match="expected a plan with one of solve, .*, received Empty without"):
+        Empty(encoding, cn.Lattice((12, 12)))
