@@ -270,7 +270,7 @@ def enlarge_rows(size: int) -> dict[str, float]:
             mapped[a : a + 256] = np.random.default_rng(a).random((min(256, size - a), size), dtype="float32")
         del mapped
         start = time.perf_counter()
-        fit = plan(ComplexEncoding.like(Gaussian, geometry), geometry)
+        fit = plan(ComplexEncoding.like(Gaussian, geometry), geometry, None)
         with open_rows(source) as file:
             blocks = stream_render(fit, file, shape, memory=ROWS_MEMORY)
             write_rows(target, (*shape, 1), "float32", blocks, channel_axis=False)
