@@ -26,10 +26,11 @@ def channel_groups(samples: Samples) -> list[Bool[Tensor, " channels"]]:
     - whose standard deviations differ by more than ``MOST_UNLIKE``, unless all values are in [0, 1] as of pictures;
     - of a row, whose steps do not correlate. Steps, unlike values, do not correlate by chance where both channels
       have a trend. Those of colors and of the stations of a region do; a temperature's and a discharge's do not;
-    - of other lattices, whose steps do not correlate, if their relative roughness differs by ``MOST_ROUGH`` or if those
-      of either do with a third one's, as of colors beside a height. Others have one spectrum: with one mask the errors
-      are then those of each alone (autokrigeability; Wackernagel, Multivariate Geostatistics, 2003, ch. 24). The three
-      colors of a picture must differ in roughness.
+    - of other lattices, whose steps do not correlate, if their relative roughness differs by ``MOST_ROUGH``, or if one
+      of them correlates with a third channel, as colors beside a height do with each other. The colors of a picture are
+      apart by their roughness alone. Channels of one roughness have one spectrum: with one mask their errors are those
+      of each alone, whether they correlate or not (autokrigeability; Wackernagel, Multivariate Geostatistics, 2003,
+      ch. 24).
 
     Channels that are constant are with the first group. Measurements have no steps: one unit suffices for them.
     """
