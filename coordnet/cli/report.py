@@ -202,7 +202,7 @@ def weight_words(fit: FitReport) -> str:
         return ""
     if fit.against is None:
         return FASTER
-    weighed = fit if fit.alpha else fit.groups
+    weighed = fit if fit.alpha else next(iter(fit.groups or ()), None)
     if weighed is None:
         return f": patches gained nothing over {fit.against} at hidden samples"
     return f", α = {weighed.alpha:.2f} against {weighed.against}{FASTER}"

@@ -164,7 +164,7 @@ class LocalReport(PatchWeight, FitReport):
     """The report of a fit by the posterior means of patches.
 
     ``patch`` has the lengths of a patch, ``classes`` is the number of their Gaussian classes, and ``groups`` has the
-    weights of groups of similar patches, None where they have none. ``pilot`` is the report of the fit that was made
+    weight of each pass of groups of similar patches, None where they have none. ``pilot`` is the report of the fit
     before, to which the iterations and the residual belong. ``noise`` is the standard deviation of what was removed.
     ``colors`` is the factor on the energy of fine color differences, None where a mosaic's are those of photographs.
     """
@@ -172,7 +172,7 @@ class LocalReport(PatchWeight, FitReport):
     iterations: int = 0
     relative_residual: float = 0.0
     patch: list[int] | None = None
-    groups: PatchWeight | None = None
+    groups: list[PatchWeight] | None = None
     pilot: FitReport | None = None
     noise: float | None = None
     classes: int | None = None

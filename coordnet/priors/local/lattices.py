@@ -1,6 +1,6 @@
 """Strided lattices with the local prior: interpolation between them by the posterior means of patches."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +10,11 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.fit_reports import LocalReport, PatchWeight
+from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.local.classes import LocalClasses
-from coordnet.priors.local.masks import Signal
+from coordnet.priors.local.masks import Signal, weights_of_groups
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches
 from coordnet.priors.local.spectra import Channels
@@ -30,8 +30,8 @@ class LocalLatticePlan(Plan):
 
     The classes stay as they start, because samples that are never neighbors teach nothing about neighbors. A cubic
     spline gives the means of patches, linear interpolation is what the patches are weighted against. In pictures,
-    groups of similar patches of the result then give a third estimate. The lattice's own part with the same steps,
-    enlarged in the same way, decides both weights. Samples stay as they are.
+    groups of similar patches of the result then give a third estimate, and groups of that a fourth. The lattice's own
+    part with the same steps, enlarged in the same way, decides the weights. Samples stay as they are.
 
     The parameters are those of ``plan``; the encoding is replaced by Fourier's of the signal's grid.
     """
@@ -57,32 +57,29 @@ class LocalLatticePlan(Plan):
             record = weight.record(signal.range, "linear interpolation")
             f = signal.kept(linear + weight.alpha * (local - linear))
             bar.update()
-            if grouped.alpha:
-                record["groups"] = PatchWeight(**grouped.record(signal.range, "the patches"))
-                f = f + grouped.alpha * (signal.from_similar(f, ~signal.known) - f)
+            record["groups"] = weights_of_groups(grouped, signal.range, "the patches")
+            f = signal.grouped(f, ~signal.known, grouped)
             bar.update()
         coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.encoding.shape)
         method = "posterior means of patches, local prior, against linear interpolation"
         report = LocalReport(method=method, patch=list(self.prior.patch_on(self.lattice.grid)), **record)
         return Fitted(coefficients, report, estimate.learned(signal.range)), held_out
 
-    def _weights(self, samples: Samples) -> tuple[Weight, Weight, HeldOut | None]:
+    def _weights(self, samples: Samples) -> tuple[Weight, Sequence[Weight], HeldOut | None]:
         """Return the weights of patches against linear interpolation, and of groups, from the lattice's own part.
 
         The last is the estimate of the lattice with these weights.
         """
         judged = HeldOut.draw(samples, 0.0, 0)
         if judged is None:
-            return Weight(), Weight(), None
+            return Weight(), (), None
         signal, linear, _, local = self._both(judged.samples)
         truth = judged.values / signal.range
         hidden = ~signal.known
         weight = choose_weight(hidden, truth, linear, local)
-        f, grouped = signal.kept(linear + weight.alpha * (local - linear)), Weight()
+        f, grouped = signal.kept(linear + weight.alpha * (local - linear)), list[Weight]()
         if f.ndim == 3 and weight.alpha:
-            third = signal.from_similar(f, ~signal.known)
-            grouped = choose_weight(hidden, truth, f, third)
-            f = f + grouped.alpha * (third - f)
+            grouped, f = signal.weigh_groups(f, truth, hidden)
         return weight, grouped, replace(judged, estimate=signal.range * f)
 
     def _both(self, samples: Samples) -> tuple[Signal, Tensor, Estimate, Tensor]:

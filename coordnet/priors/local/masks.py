@@ -1,6 +1,6 @@
 """Closed-form fits with the local prior: a second reconstruction by patches, after one with the adaptive prior."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,11 @@ from coordnet.sampling.samples import Geometry
 LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
 LEARNED_PATCHES = 2**15  # the most that adapt the classes
 GROUPED = 2**16  # points of the middle of a lattice whose hidden samples give the weights of groups
+# The share of a group's variance that a patch has alone, in each pass: groups of a better estimate are more alike. On
+# crops of 160² of five photographs that had not been looked at for this, further passes gain 0.02, 0.20, 0.22 and 0.33
+# dB at 10, 25 and 50 % known and under text, and take up to 0.7 times as long again; none loses.
+GROUP_SHARES = (GROUP_SHARE, 0.02, 0.02)
+PASS_GAIN = 0.05  # relative fall of the squared hidden error, 0.2 dB, with which one more pass is tried
 PILOT = "the adaptive prior"
 Lattice = Float[Tensor, "channels *lattice"]
 Mask = Bool[Tensor, "#channels *lattice"]
@@ -71,6 +76,37 @@ class Signal:
         """Return the estimate of groups of similar patches; see ``fill_from_similar``."""
         return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)
 
+    def grouped(self, f: Lattice, sought: Mask, weights: Sequence[Weight], noise: float = KNOWN_NOISE) -> Lattice:
+        """Return an estimate after passes of groups of similar patches with some weights."""
+        for share, weight in zip(GROUP_SHARES, weights, strict=False):
+            f = f + weight.alpha * (self.from_similar(f, sought, noise, share) - f)
+        return f
+
+    def weigh_groups(
+        self, f: Lattice, truth: Lattice, hidden: Mask, noise: float = KNOWN_NOISE, *, clustered: bool = False
+    ) -> tuple[list[Weight], Lattice]:
+        """Return the weights of passes of groups by hidden samples, and the estimate with them.
+
+        One more pass is tried where the last one lowers the squared error by ``PASS_GAIN`` of it.
+        """
+        weights: list[Weight] = []
+        for share in GROUP_SHARES:
+            third = self.from_similar(f, ~self.known, noise, share)
+            weight = choose_weight(hidden, truth, f, third, clustered=clustered)
+            if not weight.alpha:
+                break
+            weights.append(weight)
+            f = f + weight.alpha * (third - f)
+            if weight.gain < PASS_GAIN:
+                break
+        return weights, f
+
+
+def weights_of_groups(weights: Sequence[Weight], span: float, before: str) -> list[PatchWeight] | None:
+    """Return the report on the passes of groups of a signal with a range, the first against ``before``."""
+    against = [before, *["the groups before"] * len(weights)]
+    return [PatchWeight(**w.record(span, name)) for w, name in zip(weights, against, strict=False)] or None
+
 
 class LocalPlan(Plan):
     """Reconstruct by the adaptive prior, then by the posterior means of overlapping patches under a mixture.
@@ -78,8 +114,9 @@ class LocalPlan(Plan):
     The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
     hidden samples give the weights of the patches against it; see ``choose_weight``. If they are in the middle of a
     large lattice, the mixture is then adapted to all of it. In pictures, clips and volumes, groups of patches that are
-    similar in the result then give a third estimate (``fill_from_similar``). Hidden samples also give its weights
-    against the second. Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
+    similar in the result then give a third estimate (``fill_from_similar``), and groups of that a fourth. Hidden
+    samples also give the weight of each against the one before. Known samples stay as they are, and the Fourier
+    encoding interpolates the resulting lattice.
     """
 
     holds_out = True
@@ -143,18 +180,17 @@ class LocalPlan(Plan):
                 f = self._kept(signal, pilot + weight.alpha * (classes.restore(estimate.f) - pilot))
                 learned = estimate.mapped(signal.range)
             bar.update()
-            if grouped.alpha:
-                record["groups"] = PatchWeight(**grouped.record(signal.range, "the patches" if weight.alpha else PILOT))
-                f = f + grouped.alpha * (signal.from_similar(f, sought, self._noise(signal)) - f)
+            record["groups"] = weights_of_groups(grouped, signal.range, "the patches" if weight.alpha else PILOT)
+            f = signal.grouped(f, sought, grouped, self._noise(signal))
             bar.update()
         return f, record, learned, held_out
 
     def _decide(
         self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]
-    ) -> tuple[LocalClasses, Weight, Weight, HeldOut]:
+    ) -> tuple[LocalClasses, Weight, Sequence[Weight], HeldOut]:
         """Adapt classes to the samples that are not hidden; return them with the weights of patches and of groups.
 
-        The last is the estimate with these weights.
+        Those of groups are of the passes that have one. The last is the estimate with these weights.
         """
         clustered = self.measurement.is_structured_mask
         deciding = signal.part(held_out.part)
@@ -167,12 +203,11 @@ class LocalPlan(Plan):
         lattice = tuple(first.shape[1:])
         f = self._kept(shown, first + weight.alpha * (second - first))
         if len(lattice) not in (2, 3):
-            return classes, weight, Weight(), replace(held_out, estimate=signal.range * f)
+            return classes, weight, (), replace(held_out, estimate=signal.range * f)
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
         shown, inner, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
-        third = shown.from_similar(inner, hidden, self._noise(signal))
-        grouped = choose_weight(hidden, deciding.part(part).values, inner, third, clustered=clustered)
-        f[(..., *part)] += grouped.alpha * (third - inner)
+        truth = deciding.part(part).values
+        grouped, f[(..., *part)] = shown.weigh_groups(inner, truth, hidden, self._noise(signal), clustered=clustered)
         update()
         return classes, weight, grouped, replace(held_out, estimate=signal.range * f)
 

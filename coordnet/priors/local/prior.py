@@ -27,7 +27,7 @@ class Local(LocalParameters, Prior):
     expectation-maximization with the unknown samples integrated out. Hidden samples decide the weight of the result
     against the reconstruction by the ``pilot``; with weight 0 that is what is left, as in holes wider than a patch.
     Pictures, clips and volumes are then filled once more, from groups of patches that are similar in the result, again
-    weighed by hidden samples; mosaics with a fixed weight.
+    weighed by hidden samples, and up to twice more where that gains; mosaics once, with a fixed weight.
     Means over the cells of a picture are divided by the classes as they start, weighed by the picture's own half.
 
     Attributes

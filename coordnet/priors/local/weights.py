@@ -29,6 +29,11 @@ class Weight:
     # The mean squared errors at hidden samples, of the first reconstruction and of the weighted mean.
     errors: tuple[float, float] | None = None
 
+    @property
+    def gain(self) -> float:
+        """The relative fall of the mean squared error at hidden samples."""
+        return 1 - self.errors[1] / self.errors[0] if self.errors and self.errors[0] else 0.0
+
     def record(self, span: float, against: str) -> dict[str, Any]:
         """Return the weight as JSON holds it, and the PSNR at hidden samples of a signal with a range."""
         record: dict[str, Any] = {"alpha": self.alpha, "against": against}
