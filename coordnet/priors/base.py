@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -34,6 +34,8 @@ class Setting:
     fourier: bool = True  # whether the encoding may be Fourier's, which some plans need
     robust: bool = False  # whether outliers are expected
     nugget: float = 0.0  # the standard deviation of the white noise that the samples seem to have; see ``plans.nugget``
+    # The weights of frequencies along each axis for plates of some orders; see ``priors.plates.anisotropy``.
+    anisotropies: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def is_long(self) -> bool:

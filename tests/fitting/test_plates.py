@@ -52,13 +52,19 @@ def test_the_energy_is_that_of_all_mixed_differences(lattice, order):
     assert f.ravel() @ plate_energy(lattice, order) @ f.ravel() == pytest.approx(total)
 
 
-def test_a_corner_adds_to_the_squared_frequencies_of_waves():
+def test_a_corner_adds_to_the_squared_frequencies_of_waves_and_axes_have_weights():
     """The symbol of first differences is 2 sin(ω/2); waves on a torus are eigenvectors."""
     i, j = np.indices((12, 10))
     wave = np.cos(2 * np.pi * (3 * i / 12 + 2 * j / 10)).ravel()
-    square = 4 * (np.sin(np.pi * 3 / 12) ** 2 + np.sin(np.pi * 2 / 10) ** 2)
-    found = plate_energy((12, 10), 3, periodic=(True, True), corner=0.7) @ wave
-    np.testing.assert_allclose(found, (0.7**2 + square) ** 3 * wave, atol=1e-10)
+    first, second = 4 * np.sin(np.pi * 3 / 12) ** 2, 4 * np.sin(np.pi * 2 / 10) ** 2
+    torus = {"periodic": (True, True)}
+    found = plate_energy((12, 10), 3, **torus, corner=0.7) @ wave
+    np.testing.assert_allclose(found, (0.7**2 + first + second) ** 3 * wave, atol=1e-10)
+    square = 0.3 * first + 5 * second
+    found = plate_energy((12, 10), 3, **torus, anisotropy=(0.3, 5.0)) @ wave
+    np.testing.assert_allclose(found, square**3 * wave, atol=1e-10)
+    found = plate_energy((12, 10), 1.5, 0.4, **torus, anisotropy=(0.3, 5.0)) @ wave
+    np.testing.assert_allclose(found, (0.4 * square + square**2 / 0.4) / 2 * wave, atol=1e-10)
 
 
 def test_plates_with_a_corner_are_matern_kriging():
@@ -76,18 +82,23 @@ def test_plates_with_a_corner_are_matern_kriging():
     np.testing.assert_allclose(on_grid(fit)[50:250, 0], kriged[50:250], atol=0.01 * np.ptp(kriged))
 
 
+@pytest.mark.parametrize("anisotropy", [(), (1.0, 9.0)])
 @pytest.mark.parametrize("cutoff", [math.inf, 0.8])
-def test_the_solve_has_a_dense_twin(cutoff):
+def test_the_solve_has_a_dense_twin(cutoff, anisotropy):
     samples = masked(waves((8, 7), channels=2), 0.6)
     known = samples.geometry.known(1).flatten().numpy()
-    energy, y = plate_energy((8, 7), 2).toarray(), (samples.values - samples.mean()).flatten(0, 1).numpy()
+    energy, y = (
+        plate_energy((8, 7), 2, anisotropy=anisotropy).toarray(),
+        (samples.values - samples.mean()).flatten(0, 1).numpy(),
+    )
     if cutoff == math.inf:
         f = y.copy()
         f[~known] = np.linalg.solve(energy[np.ix_(~known, ~known)], -energy[np.ix_(~known, known)] @ y[known])
     else:
         f = np.linalg.solve(np.diag(known * 1.0) + cutoff**-4 * energy, known[:, None] * y)
     expected = torch.from_numpy(f).reshape(8, 7, 2) + samples.mean()
-    torch.testing.assert_close(on_grid(fitted(samples, cn.ThinPlate(2, cutoff))), expected, atol=1e-9, rtol=0)
+    fit = fitted(samples, cn.ThinPlate(2, cutoff, anisotropy=anisotropy))
+    torch.testing.assert_close(on_grid(fit), expected, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("shape", [(24,), (12, 10), (7, 6, 8)])
@@ -251,6 +262,16 @@ def test_samples_that_do_not_determine_an_order_lower_it():
 def test_numbers_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=f"`{next(iter(options))}`"):
         cn.ThinPlate(**options)
+
+
+def test_weights_of_axes_are_one_for_each_axis_of_a_lattice():
+    with pytest.raises(ValueError, match="`anisotropy`: expected one weight per axis"):
+        fitted(masked(waves((12, 12)), 0.5), cn.ThinPlate(2, anisotropy=(1.0, 4.0, 4.0)))
+    with pytest.raises(ValueError, match="`anisotropy`: expected a positive finite number"):
+        cn.ThinPlate(2, anisotropy=(1.0, 0.0))
+    points = cn.points(np.random.default_rng(0).random((40, 2)), np.arange(40.0))
+    with pytest.raises(ValueError, match="`anisotropy`: expected none for points"):
+        cn.fit(points, prior=cn.ThinPlate(2, anisotropy=(1.0, 4.0)))
 
 
 def test_another_encoding_than_fourier_s_is_refused():

@@ -13,7 +13,7 @@ from coordnet.metrics.scores import decibels
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.energy import polynomials
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, stretch
 from coordnet.priors.plates.generalized import GeneralizedErrors
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.plate import can_coarsen, energy_weight, plate
@@ -274,7 +274,8 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
             expected = errors.of_plate(*best)
         if not expected < (least if field.dims < 3 else CLEAR * least):
             error = errors.of_plate
-            best = by_hidden_points(error, orders) if field.laid else by_orders(error, orders, CUTOFFS)
+            cutoffs = [stretch(field.anisotropy) * w for w in CUTOFFS]
+            best = by_hidden_points(error, orders) if field.laid else by_orders(error, orders, cutoffs)
             expected = error(*best)
         if expected < least:
             order, cutoff, corner = best

@@ -17,12 +17,14 @@ def plate_energy(
     frequency: float = math.pi,
     periodic: tuple[bool, ...] = (),
     corner: float = 0.0,
+    anisotropy: tuple[float, ...] = (),
 ) -> Sparse:
-    """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
+    """Return K = Σ p!/α! a^α (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
-    The differences are those of the open lattice: each stays within it, so that polynomials of degree below p have no
-    energy; those of a periodic axis go around it. K is (size, size) in float64, with the first axis of the lattice
-    slowest.
+    The ``anisotropy`` has the weights a_j of the squared frequencies along each axis, a^α = a₁^α₁ … a_d^α_d; all are 1
+    if it is empty. The differences are those of the open lattice: each stays within it, so that polynomials of degree
+    below p have no energy; those of a periodic axis go around it. K is (size, size) in float64, with the first axis of
+    the lattice slowest. Below |ω|² is Σ a_j ω_j².
 
     The energy of order p + 1/2 is |ω|^(2p+1) in frequencies, which no differences have. In its place is its tangent,
     (ω₀ |ω|^2p + |ω|^(2p+2) / ω₀) / 2, at a ``frequency`` ω₀ in radians a node; it is nowhere below.
@@ -33,10 +35,11 @@ def plate_energy(
     """
     if order % 1:
         lower = int(order)
-        below, above = (plate_energy(lattice, p, periodic=periodic) for p in (lower, lower + 1))
+        below, above = (plate_energy(lattice, p, periodic=periodic, anisotropy=anisotropy) for p in (lower, lower + 1))
         return sparse.csr_array(0.5 * (frequency * below + above / frequency))
     size, order, periodic = math.prod(lattice), int(order), periodic or (False,) * len(lattice)
-    axes = [[_axis_energy(n, a, wraps) for a in range(order + 1)] for n, wraps in zip(lattice, periodic, strict=True)]
+    described = zip(lattice, periodic, anisotropy or (1.0,) * len(lattice), strict=True)
+    axes = [[weight**a * _axis_energy(n, a, wraps) for a in range(order + 1)] for n, wraps, weight in described]
     total: Sparse = sparse.csr_array((size, size))
     for alpha in itertools.product(range(order + 1), repeat=len(lattice) - 1):
         if (left := order - sum(alpha)) >= 0:

@@ -54,6 +54,8 @@ class Field:
         The nodes at the lattice's borders near which no sample is hidden, as what is around a part is not seen by it.
     drifts : int
         The number of the last columns that are those of a drift, on which the values depend linearly.
+    anisotropy : tuple of float
+        The weights of the squared frequencies along each axis in the energy; all are 1 if it is empty.
     step : float
         The distance of the nodes relative to that of those that were laid for the samples.
     """
@@ -69,6 +71,7 @@ class Field:
     latitude: int | None = None
     margin: float = 0.0
     drifts: int = 0
+    anisotropy: tuple[float, ...] = ()
     step: float = 1.0
 
     @classmethod
@@ -135,14 +138,14 @@ class Field:
 
     def energy(self, order: int | float, corner: float = 0.0) -> Sparse:
         """Return the energy of plates on the lattice; see ``plate_energy``."""
-        return plate_energy(self.lattice, order, self.frequency, self.periodic, corner)
+        return plate_energy(self.lattice, order, self.frequency, self.periodic, corner, self.anisotropy)
 
     @property
     def frequency(self) -> float:
         """The Nyquist frequency of the samples in radians a node: that of their mean distance where nodes were laid."""
         if self.laid:
             return self.step * math.pi / NODES[self.dims]
-        return nyquist(len(self.values) / math.prod(self.lattice), self.dims)
+        return stretch(self.anisotropy) * nyquist(len(self.values) / math.prod(self.lattice), self.dims)
 
     @property
     def has_narrow_band(self) -> bool:
@@ -221,6 +224,11 @@ def dimensions(lattice: tuple[int, ...]) -> int:
 def nyquist(density: float, dims: int) -> float:
     """Return the Nyquist frequency, in radians a node, of samples at equal distances with a density, at most π."""
     return math.pi * min(1.0, density) ** (1 / dims)
+
+
+def stretch(anisotropy: tuple[float, ...]) -> float:
+    """Return the geometric mean of the factors √a_j by which an anisotropy scales the frequencies along each axis."""
+    return math.prod(anisotropy) ** (0.5 / max(len(anisotropy), 1))
 
 
 def sparse_rows(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:

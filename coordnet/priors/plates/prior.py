@@ -20,8 +20,8 @@ from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
-from coordnet.priors.plates.cross_validation import choose_plate
-from coordnet.priors.plates.field import Field, dimensions, nyquist, plate_blend
+from coordnet.priors.plates.cross_validation import LOWEST, choose_plate
+from coordnet.priors.plates.field import Field, dimensions, nyquist, plate_blend, stretch
 from coordnet.priors.plates.plate import energy_weight, plate, share_beyond, swings
 from coordnet.priors.plates.search import PlateParameters
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
@@ -67,6 +67,9 @@ class ThinPlate(PlateParameters, Prior):
         The frequency κ, in radians a sample, below which the energy is that of white noise: with it the energy is
         (κ² + |ω|²)^p at frequencies ω, and a signal returns to its mean far from samples. Points with noise choose it
         where neither the order nor the cut-off is given; 0 for none.
+    anisotropy : tuple of float
+        The weight a_j of the squared frequencies along each axis of a lattice, Σ a_j ω_j² in the place of |ω|², for
+        signals that vary more along one axis than along another; all are 1 if it is empty.
 
     Raises
     ------
@@ -80,7 +83,7 @@ class ThinPlate(PlateParameters, Prior):
     """
 
     name: ClassVar[str] = "plates"
-    usage: ClassVar[str] = "[:order=4,cutoff=1]"
+    usage: ClassVar[str] = "[:order=4,cutoff=1,anisotropy=1x25]"
     learns: ClassVar[bool] = True
     on_cpu: ClassVar[bool] = True  # SciPy solves for it there, wherever the samples are
 
@@ -109,19 +112,24 @@ class ThinPlate(PlateParameters, Prior):
         plates = tuple(cls(order, highest, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
         if not geometry.is_whole_lattice:
             is_row = dimensions(geometry.grid) == 1
-            frequency = nyquist(geometry.density, dimensions(geometry.grid))
+            weighted = setting.anisotropies
+            plates += tuple(cls(order, math.inf, 0.0, anisotropy=weights) for order, weights in weighted.items())
+            weights = weighted.get(LOWEST, ())
+            frequency = stretch(weights) * nyquist(geometry.density, dimensions(geometry.grid))
             if setting.is_short_row:
                 return (*plates, cls())
             is_exact = geometry.density >= MOSTLY and not setting.nugget
             order, cutoffs = SMOOTHED if not is_exact else (SMOOTHED[0], ())
-            smoothed = *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls()
+            fixed = (cls(order, round(c * frequency, 3), 0.0, anisotropy=weights) for c in cutoffs)
+            smoothed = *fixed, cls(anisotropy=weights)
             return (*plates, *smoothed, cls(1)) if is_row else (*plates, *smoothed)
         return (*plates, cls(cutoff=math.inf)) if geometry.is_strided and geometry.is_nodal else ()
 
     @property
     def text(self) -> str:
         """The prior as the command line reads it, without what does not matter where both numbers are given."""
-        return self._text("order", "cutoff", *["corner"] * (self.corner > 0)) if self.is_chosen else super().text
+        others = [name for name in ("corner", "anisotropy") if getattr(self, name)]
+        return self._text("order", "cutoff", *others) if self.is_chosen else super().text
 
     @property
     def keeps_samples(self) -> bool:
@@ -169,6 +177,9 @@ class ThinPlatePlan(Plan):
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
+        if prior.anisotropy and (geometry.is_laid or len(prior.anisotropy) != len(geometry.grid)):
+            expected = "none for points, whose coordinates have scales" if geometry.is_laid else "one weight per axis"
+            raise _checks.wrong("anisotropy", expected, prior.anisotropy)
         super().__init__(encoding, geometry.blended(plate_blend(geometry)), **options)
         self.prior, self.faster = prior, geometry.blended("quintic")
 
@@ -198,7 +209,7 @@ class ThinPlatePlan(Plan):
         weights = self.geometry.weights
         masks = 1 if weights is None else weights.shape[-1]
         parts = [values] if masks == 1 else values.split(1, dim=1)
-        fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
+        fields = [self._field(self.geometry, part, channel) for channel, part in enumerate(parts)]
         chosen, errors = choose_plate(self._deciding(fields[0], parts[0]), self.prior)
         solved = [
             solve_plate(field, chosen, warns=self.prior.order is not None, progress=self.progress) for field in fields
@@ -232,7 +243,10 @@ class ThinPlatePlan(Plan):
         """Return the field that decides on order and cut-off: by the quintic blend, whose many solves are faster."""
         if self.faster.closed_form_blend == self.geometry.closed_form_blend or self.prior.is_chosen:
             return field
-        return Field.of(self.faster, values.flatten(0, 1))
+        return self._field(self.faster, values)
+
+    def _field(self, geometry: Geometry, values: Float[Tensor, "signals channels *samples"], channel: int = 0) -> Field:
+        return replace(Field.of(geometry, values.flatten(0, 1), channel), anisotropy=self.prior.anisotropy)
 
     def _drift(self, found: list[np.ndarray], signals: int) -> dict[str, Tensor]:
         """Return the coefficients, (signals, k, channels), for columns in the user's units, and these columns' means.

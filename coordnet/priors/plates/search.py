@@ -34,6 +34,7 @@ class PlateParameters:
     hold_out: float = 0.1
     seed: int = 0
     corner: float = 0.0
+    anisotropy: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.order is not None:
@@ -46,6 +47,8 @@ class PlateParameters:
             object.__setattr__(self, "corner", float(_checks.between("corner", self.corner, *CUTOFF_BOUNDS)))
             if self.order is None or self.order % 1:
                 raise _checks.wrong("order", "a whole one beside a corner", self.order)
+        for weight in self.anisotropy:
+            _checks.positive("anisotropy", weight)
         if self.hold_out != 0 or not self.is_chosen:
             if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
                 expected = "a number above 0 and below 1, or 0 where nothing is chosen"
