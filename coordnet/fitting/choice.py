@@ -14,6 +14,8 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.kriging import Kriging
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
+from coordnet.priors.plates.anisotropy import anisotropies
+from coordnet.priors.plates.cross_validation import LOWEST
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.snapped import NearestNodes, Snapped
@@ -69,11 +71,13 @@ def choose_prior(
       others
     """
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
-    noise = 0.0 if is_mosaic(geometry.weights) else nugget(samples)  # mosaics are not weighed by hidden samples
+    weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
+    weights = anisotropies(samples) if weighs and fourier and not robust else {}
+    noise = nugget(samples, weights.get(LOWEST, ())) if weighs else 0.0
     if noise and len(by_channel(samples)) > 1:  # groups of channels have no noise in common
         noise = 0.0
     geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry
-    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise)
+    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise, weights)
     prior = suited(setting)
     return Adaptive() if learned and not (prior and prior.learns) else prior
 

@@ -51,7 +51,7 @@ LEAST_ERROR = 0.9
 Points = Float[np.ndarray, "_ axes"]
 
 
-def nugget(samples: Samples) -> float:
+def nugget(samples: Samples, anisotropy: tuple[float, ...] = ()) -> float:
     """Return the standard deviation of white noise on samples of a lattice with gaps.
 
     It is 0 for other samples, and for noise that may be the grain of a photograph. All channels must be in one unit.
@@ -67,6 +67,8 @@ def nugget(samples: Samples) -> float:
     alike, so that only differences of channels are compared; a narrow band of frequencies is predicted by neighbors
     (``unpredicted``).
 
+    On a lattice with gaps the ``anisotropy`` a_j scales distances to (Σ x_j² / a_j)^(1/2).
+
     Cressie, "Statistics for Spatial Data" (1993), section 2.4.
     """
     geometry, part = samples.geometry, middle(samples.geometry.shape, LOOKED_AT)
@@ -81,13 +83,15 @@ def nugget(samples: Samples) -> float:
         variance = _lattice_variance(values)
     else:
         channels = zip(np.moveaxis(known, -1, 0), np.moveaxis(values, -1, 0), strict=True)
-        variance = float(np.mean([_variance(mask, y) for mask, y in channels]))
+        variance = float(np.mean([_variance(mask, y, anisotropy) for mask, y in channels]))
     deviation, grain = math.sqrt(variance), LATTICE_GRAIN if geometry.is_strided else GRAIN
     return deviation if deviation > grain * float(np.ptp(values[known])) else 0.0
 
 
-def _variance(known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*lattice"]) -> float:
-    points, y = np.stack(np.nonzero(known), 1).astype(float), values[known]
+def _variance(
+    known: Bool[np.ndarray, "*lattice"], values: Float[np.ndarray, "*lattice"], anisotropy: tuple[float, ...]
+) -> float:
+    points, y = np.stack(np.nonzero(known), 1) / np.sqrt(anisotropy or 1.0), values[known]
     if len(y) < FEWEST_KNOWN:
         return 0.0
     chosen = np.random.default_rng(0).permutation(len(y))[:MOST_SAMPLES]
