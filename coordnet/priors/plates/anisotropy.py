@@ -22,7 +22,6 @@ FEWEST_PAIRS = 10  # pairs of samples that tell a mean square
 WEIGHTED_ORDERS = (1, 2, 3)  # orders of plates with such weights
 FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
 LEAST = 1.5  # ratio of scales below which two axes are alike
-MOST = 128.0  # ratio of scales that is tried at most
 
 Weights = tuple[float, ...]
 
@@ -30,8 +29,8 @@ Weights = tuple[float, ...]
 def anisotropies(samples: Samples) -> dict[int, Weights]:
     """Return the weights s² of the squared frequencies along each axis, 1 for the roughest, for plates of some orders.
 
-    Variograms tell the scale s of each axis. For each order twice these scales are tried, four times and so on, or a
-    half, a quarter, while plates have less error at hidden samples. The result is empty if all axes are alike, by their
+    Variograms tell the scale s of each axis. For each order twice and four times these scales are tried, or a half, a
+    quarter and so on, while plates have less error at hidden samples. The result is empty if all axes are alike, by their
     variograms or because equal weights have less error with the order ``LOWEST``, and if samples are not nodes of a
     plane with gaps. In volumes the evolving prior has scales of its own.
     """
@@ -53,7 +52,7 @@ def anisotropies(samples: Samples) -> dict[int, Weights]:
         errors = FieldErrors(weighted, PlateParameters(order, math.inf), rounds)
         return errors.of_plate(order, math.inf) if errors.folds else math.inf
 
-    factors = [2.0**k for k in range(-7, 8) if LEAST < 2.0**k * max(scales) <= MOST]
+    factors = [2.0**k for k in range(-7, 3) if LEAST < 2.0**k * max(scales)]
 
     def best(order: int) -> float:
         larger = climb([1.0, *(f for f in factors if f > 1)], lambda f: error(order, f), patience=1)
