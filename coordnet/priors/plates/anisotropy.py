@@ -30,9 +30,9 @@ def anisotropies(samples: Samples) -> dict[int, Weights]:
     """Return the weights s² of the squared frequencies along each axis, 1 for the roughest, for plates of some orders.
 
     Variograms tell the scale s of each axis. For each order twice and four times these scales are tried, or a half, a
-    quarter and so on, while plates have less error at hidden samples. The result is empty if all axes are alike, by their
-    variograms or because equal weights have less error with the order ``LOWEST``, and if samples are not nodes of a
-    plane with gaps. In volumes the evolving prior has scales of its own.
+    quarter and so on, while plates have less error at hidden samples. The result is empty if all axes are alike, by
+    their variograms or because equal weights have less error with the order ``LOWEST``, and if samples are not nodes of
+    a plane with gaps. In volumes the evolving prior has scales of its own.
     """
     geometry = samples.geometry
     is_plane = len(geometry.grid) == 2 and geometry.is_nodal and geometry.shape == geometry.grid
