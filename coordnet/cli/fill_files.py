@@ -173,8 +173,8 @@ def _described(before: xarray.DataArray, after: xarray.DataArray, made: FillRepo
 
 def _words(part: dict[str, Any]) -> str:
     used = part["report"]["prior"] if part["filled"] else "nothing to fill"
-    if part["report"]["at"] is not None:
-        used += {"coordinates": " at its coordinates", "numbers": " as if at equal distances"}[part["report"]["at"]]
+    lie = {"coordinates": " at its coordinates", "numbers": " as if at equal distances"}
+    used += lie.get(part["report"].get("at"), "")
     size = report.size(part["shape"])
     return f"{size}, {part['filled']:,} filled, {part['left']:,} left, {used}, {report.duration(part['seconds'])}"
 

@@ -271,7 +271,7 @@ def _predicted(
     It is [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0], with the values y of the samples, the covariance K of the samples, the
     covariance k of nodes and samples, the diagonal covariance N of the noise, and a column of ones.
     """
-    n, nodes = len(x), np.stack(np.mgrid[window], -1).reshape(-1, len(window))
+    n, nodes = len(x), np.mgrid[window].reshape(len(window), -1).T
     parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
     system = np.ones((n + 1, n + 1))
     system[:n, :n] = prior.covariance(cdist(x, x)) + np.diag(((prior.nugget or 0.0) + JITTER) / weights)
