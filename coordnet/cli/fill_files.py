@@ -23,7 +23,7 @@ from coordnet.plots.fits import filled_figure
 from coordnet.restore.blocks import check_chunks
 from coordnet.restore.fill import bytes_to_fill, fill
 from coordnet.restore.labeled import Labeled
-from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS, RestoredReport
+from coordnet.restore.restored import FIGURE_POINTS, MAX_POINTS, FillReport
 from coordnet.xarray.datasets import GEOTIFF, PLANE, ZARR, check_kind, kind_of, open_dataset, write_dataset
 from coordnet.xarray.stores import BlockStore
 
@@ -100,7 +100,7 @@ def _cut(dataset: xarray.Dataset) -> xarray.Dataset:
 
 def _filled(
     dataset: xarray.Dataset, chosen: list[str], cube: Path, asked: dict[str, Any], output: Output
-) -> tuple[xarray.Dataset, dict[str, tuple[RestoredReport, float]]]:
+) -> tuple[xarray.Dataset, dict[str, tuple[FillReport, float]]]:
     """Return the dataset with some variables filled, and the report and the seconds of each."""
     made, reports = dataset.copy(), {}
     for name in chosen:
@@ -165,9 +165,7 @@ def _lacks(array: xarray.DataArray) -> bool:
     return bool((array.chunk("auto") if is_cut else array).isnull().any())
 
 
-def _described(
-    before: xarray.DataArray, after: xarray.DataArray, made: RestoredReport, seconds: float
-) -> dict[str, Any]:
+def _described(before: xarray.DataArray, after: xarray.DataArray, made: FillReport, seconds: float) -> dict[str, Any]:
     missing, left = (int(a.isnull().sum()) for a in (before, after))
     counts = {"known": before.size - missing, "filled": missing - left, "left": left}
     return {"shape": list(before.shape), **counts, "seconds": seconds, "report": made.as_dict()}
@@ -175,6 +173,8 @@ def _described(
 
 def _words(part: dict[str, Any]) -> str:
     used = part["report"]["prior"] if part["filled"] else "nothing to fill"
+    lie = {"coordinates": " at its coordinates", "numbers": " as if at equal distances"}
+    used += lie.get(part["report"].get("at"), "")
     size = report.size(part["shape"])
     return f"{size}, {part['filled']:,} filled, {part['left']:,} left, {used}, {report.duration(part['seconds'])}"
 

@@ -126,6 +126,7 @@ def _record(path: Path, read: Stations, method: Method, made: StationGrid, commo
         "left_out": geometry.left_out,  # type: ignore[attr-defined]
         "merged": geometry.merged,  # type: ignore[attr-defined]
         "values": list(read.names),
+        "unused": dict(read.unused),
         "axes": {
             axis.name: {"unit": axis.unit, "period": axis.period, "low": axis.low, "high": axis.high}
             for axis in read.lattice.named
@@ -226,6 +227,8 @@ def _lines(record: report.Record, folder: Path) -> list[str]:
         f"{report.size(record['nodes'])} nodes, prior {record['prior']}, fitted in {report.duration(seconds['fit'])}",
         *_column_lines(record),
     ]
+    for letter, name in record["unused"].items():
+        lines.insert(1, f"{name} is not used: --{letter} {name} takes it for a coordinate, --drift {name} for a drift")
     if score is not None:
         blocks = f"{score['folds']} folds of {score['blocks']} blocks of points"
         lines.append(f"cross-validation by {blocks} ({report.duration(seconds['score'])})")

@@ -24,17 +24,22 @@ from coordnet.xarray.datasets import open_dataset
 
 LETTERS = ("x", "y", "z", "t")  # options that name coordinates; axes of results are in the opposite order, as in CF
 USUAL = {"x": ("x", "lon", "longitude", "easting"), "y": ("y", "lat", "latitude", "northing")}
+COORDINATES_ASKED = {"z": ("z", "height", "depth", "altitude", "elevation"), "t": ("t", "time")}  # only if asked for
 UNNAMED = (2, 3)  # columns without names that are taken for coordinates, in the order of ``LETTERS``, and a value
 
 
 @dataclass(frozen=True)
 class Stations:
-    """The points of a table: their samples, the names of the values' columns, units, and standard names."""
+    """The points of a table: their samples, the names of the values' columns, units, and standard names.
+
+    ``unused`` has the columns named like coordinates that are none, by the option that makes them coordinates.
+    """
 
     samples: Samples
     names: tuple[str, ...]
     units: Mapping[str, str]
     standard_names: Mapping[str, str]
+    unused: Mapping[str, str]
 
     @property
     def drift_names(self) -> tuple[str, ...]:
@@ -76,7 +81,15 @@ def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations
             drift={name: numbers[:, names.index(name)] for name in names[d + len(values) : used]} or None,
         )
     samples = Samples(samples.geometry, samples.values.to(device))
-    return Stations(samples, names[d : d + len(values)], units, _pairs("standard_name", asked.standard_name, names))
+    standard_names = _pairs("standard_name", asked.standard_name, names)
+    return Stations(samples, names[d : d + len(values)], units, standard_names, _unused(table, names))
+
+
+def _unused(table: Table, used: Sequence[str]) -> dict[str, str]:
+    """Return the columns that are named like coordinates and not ``used``, by the letter of the option for it."""
+    left = set(table.bare_names) - {name.lower() for name in used}
+    found = {letter: [name for name in usual if name in left] for letter, usual in COORDINATES_ASKED.items()}
+    return {letter: names[0] for letter, names in found.items() if names}
 
 
 def read_drift(path: Path | None, names: Sequence[str], axes: Sequence[str]) -> Mapping[str, Any] | None:

@@ -20,7 +20,8 @@ Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
-FEW_SAMPLES = range(5, 1001)  # samples of a row, or points, that tell a covariance and do not make dense systems slow
+FEW_SAMPLES = range(5, 1001)  # samples of a row that tell a covariance and do not make dense systems slow
+KRIGED_POINTS = range(5, 2**15)  # points that tell a covariance, and whose kriging takes half a minute at most
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
 
@@ -54,14 +55,14 @@ class Setting:
         )
 
     @property
-    def is_few_points(self) -> bool:
-        """Whether samples are points on nodes that were laid for them, as many as ``FEW_SAMPLES`` says.
+    def has_plain_points(self) -> bool:
+        """Whether samples are points on nodes that were laid for them, as many as ``KRIGED_POINTS`` says.
 
         They have no drift, and no axis wraps around.
         """
         geometry = self.geometry
         is_plain = geometry.drift is None and not any(axis.periodic for axis in geometry.axes)
-        return geometry.is_laid and is_plain and len(geometry.grid) <= 3 and geometry.shape[0] in FEW_SAMPLES
+        return geometry.is_laid and is_plain and len(geometry.grid) <= 3 and geometry.shape[0] in KRIGED_POINTS
 
 
 class Prior(ABC):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
@@ -26,12 +26,20 @@ from coordnet.plans.kriged_lattices import (
     relative_variance,
 )
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.field import Field, dimensions
+from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-MOST_DECIDING = 200  # samples in the middle whose likelihood is maximized, at most; time grows with their cube
+# Samples whose likelihood is maximized, at most, and such blocks of more than ``MOST_DENSE`` samples; time grows with
+# the cube of the first. In 27 clouds of 900 to 4,000 points six blocks gain 0.25 dB in the mean over the middle one,
+# and lose 0.2 dB at most. In rows, which have fewer samples, they lose up to 2.7 dB.
+MOST_DECIDING, DECIDING_BLOCKS = 200, 6
+# Samples up to which all of them predict a node, and the nearest ones, of a window, that do of more; time grows with
+# the square of the second. From 400 in the plane smooth fields between clusters have up to twice the error.
+MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 400, 2: 1000, 3: 1000})
 RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
 # Variances of a node given the samples around it, relative to the process's, up to which kriging has a share of the
 # weight of a lattice's fits, if the process is not rough (its smoothness is above the least), and these shares. Of 128
@@ -48,9 +56,9 @@ NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are 
 class Kriging(Prior):
     """A Gaussian process with an unknown constant mean and Matérn's covariance, observed with white noise.
 
-    Parameters that are not given maximize the restricted likelihood of the samples (of the middle ones, if there are
-    more than ``MOST_DECIDING``; of blocks of a lattice that skips nodes). No sample is hidden for them, so that kriging
-    suits few samples. Far beyond the samples the prediction returns to the mean.
+    Parameters that are not given maximize the restricted likelihood of the samples; of the middle ones, if there are
+    more than ``MOST_DECIDING``, and of blocks of a lattice that skips nodes or of many points. No sample is hidden for
+    them, so that kriging suits few samples. Far beyond the samples the prediction returns to the mean of the nearest.
 
     Attributes
     ----------
@@ -95,14 +103,16 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return kriging for short rows with gaps, few points, and short rows and lattices that skip nodes.
+        """Return kriging for short rows with gaps, points, and short rows and lattices that skip nodes.
 
         Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
         noise can hardly be told from a rough one without.
         """
         geometry = setting.geometry
         is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) in (2, 3)
-        suits = (setting.is_short_row or setting.is_few_points or is_lattice) and setting.fourier and not setting.robust
+        suits = (
+            (setting.is_short_row or setting.has_plain_points or is_lattice) and setting.fourier and not setting.robust
+        )
         return (cls(nugget=0.0 if geometry.is_strided else None),) if suits else ()
 
     def covariance(self, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -230,12 +240,38 @@ def predicted(
 ) -> Float[Tensor, "channels *grid"]:
     """Return the best linear unbiased prediction of all nodes, in float64 on the CPU.
 
-    It is [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0], with the values y of the samples, the covariance K of the samples, the
-    covariance k of nodes and samples, the diagonal covariance N of the noise, and a column of ones.
+    Nodes are predicted from all of up to ``MOST_DENSE`` samples, and from the ``NEIGHBORS`` nearest to each window of a
+    lattice with more: kriging in a moving neighborhood.
+
+    Notes
+    -----
+    Chilès and Delfiner, "Geostatistics: Modeling Spatial Uncertainty" (2012), section 3.6.
     """
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known]
-    n, nodes = len(x), np.indices(geometry.grid).reshape(len(geometry.grid), -1).T
+    count, grid = NEIGHBORS[dimensions(geometry.grid)], tuple(slice(0, n) for n in geometry.grid)
+    if len(x) <= MOST_DENSE:
+        return _predicted(prior, x, y, weights, grid)
+    f = y.new_empty(len(y), *geometry.grid)
+    for window in windows_of(x, grid, count // 4):
+        near = nearest(x, window, count)
+        f[(slice(None), *window)] = _predicted(prior, x[near], y[:, torch.from_numpy(near)], weights[near], window)
+    return f
+
+
+def _predicted(
+    prior: Kriging,
+    x: Float[np.ndarray, "n axes"],
+    y: Float[Tensor, "channels n"],
+    weights: Float[np.ndarray, " n"],
+    window: tuple[slice, ...],
+) -> Float[Tensor, "channels *window"]:
+    """Return the best linear unbiased prediction of the nodes in a window from samples at places x.
+
+    It is [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0], with the values y of the samples, the covariance K of the samples, the
+    covariance k of nodes and samples, the diagonal covariance N of the noise, and a column of ones.
+    """
+    n, nodes = len(x), np.mgrid[window].reshape(len(window), -1).T
     parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
     system = np.ones((n + 1, n + 1))
     system[:n, :n] = prior.covariance(cdist(x, x)) + np.diag(((prior.nugget or 0.0) + JITTER) / weights)
@@ -243,25 +279,43 @@ def predicted(
     right = torch.cat([y.T, y.new_zeros(1, len(y))])
     multipliers = torch.linalg.solve(torch.from_numpy(system), right)
     f = torch.cat([torch.from_numpy(prior.covariance(cdist(part, x))) @ multipliers[:n] for part in parts])
-    return (f + multipliers[n]).T.reshape(-1, *geometry.grid)
+    return (f + multipliers[n]).T.reshape(-1, *(side.stop - side.start for side in window))
 
 
 def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> Kriging:
-    """Return the prior with the parameters of greatest restricted likelihood, among those that are tried."""
+    """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
+
+    The likelihood is that of blocks of the samples, which are taken to be independent (``block_likelihood``), each with
+    a variance of its own.
+    """
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known].T.numpy()
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
-    near = np.sort(np.abs(x - np.median(x, axis=0)).sum(1).argsort()[:MOST_DECIDING])
-    between, root = cdist(x[near], x[near]), np.sqrt(weights[near])
+    blocks = _blocks(x)
+    between, roots = [cdist(x[near], x[near]) for near in blocks], [np.sqrt(weights[near]) for near in blocks]
     nuggets = NUGGETS if prior.nugget is None else (prior.nugget,)
     best, most = replace(prior, nugget=nuggets[0]), -math.inf
     for tried in tried_covariances(prior, distance):
-        k = decomposed(root[:, None] * tried.covariance(between) * root)
-        likelihoods = restricted_likelihoods(k, root[:, None] * y[near], root, np.array(nuggets))[0].sum(0)
-        at = int(likelihoods.argmax())
-        if likelihoods[at] > most:
-            best, most = replace(tried, nugget=nuggets[at]), float(likelihoods[at])
+        total = np.zeros(len(nuggets))
+        for near, r, root in zip(blocks, between, roots, strict=True):
+            k = decomposed(root[:, None] * tried.covariance(r) * root)
+            total += restricted_likelihoods(k, root[:, None] * y[near], root, np.array(nuggets))[0].sum(0)
+        at = int(total.argmax())
+        if total[at] > most:
+            best, most = replace(tried, nugget=nuggets[at]), float(total[at])
     return best
+
+
+def _blocks(x: Float[np.ndarray, "n axes"]) -> list[Int[np.ndarray, " _"]]:
+    """Return the ``MOST_DECIDING`` samples in the middle, or nearest to several of more than ``MOST_DENSE`` samples.
+
+    These are spread along the longest axis.
+    """
+    middles = np.median(x, axis=0)[None]
+    if len(x) > MOST_DENSE:
+        along = np.argsort(x[:, np.ptp(x, axis=0).argmax()], kind="stable")
+        middles = x[along[(2 * np.arange(DECIDING_BLOCKS) + 1) * len(x) // (2 * DECIDING_BLOCKS)]]
+    return [np.sort(np.abs(x - middle).sum(1).argsort()[:MOST_DECIDING]) for middle in middles]
 
 
 def _places(geometry: Geometry) -> tuple[Tensor, Float[np.ndarray, "n axes"], Float[np.ndarray, " n"]]:

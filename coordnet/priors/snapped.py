@@ -17,6 +17,7 @@ from coordnet.networks.fit_reports import FitReport, PlateReport, StackReport
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.base import Prior
+from coordnet.priors.kriging import Kriging
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.stack import Stack
 from coordnet.sampling.grids import MaskedLattice
@@ -29,7 +30,7 @@ ROUGH_ORDER = 3  # order of the plates that suit rough signals at most: photogra
 ROUGH_CUTOFF = 1.4  # their cut-off in radians a node at least: nodes are as near as half the points' mean distance
 
 ROUGH_ERROR = 0.002  # their squared error at hidden points, relative to the variance of the values, at least
-DECIDING = 2**15  # nodes of the middle of a lattice that decides on the weights of both: that of 8,000 points
+DECIDING = 2**15  # nodes of the middle of a lattice that decides on the weights of candidates: that of 8,000 points
 FEWEST_DECIDING = 1000  # points in that middle at least, or all points decide
 
 
@@ -79,15 +80,15 @@ class Snapped(Prior):
     """Priors of lattices, for points between nodes: plates move their values to the nearest nodes.
 
     With plates f through points x, the value y at x is taken for y + f(x') - f(x) at the nearest node x'. What the fit
-    of the nodes leaves at the points has plates of its own. Where plates say that a signal is smooth, they are all that
-    is fitted; hidden points weigh the two elsewhere.
+    of the nodes leaves at the points has plates of its own. Hidden points weigh it against plates and kriging, but for
+    signals that plates say are smooth, of which these two are fitted.
     """
 
     name: ClassVar[str] = "snapped"
     learns: ClassVar[bool] = True
     prior: Prior  # the prior of the nodes, which are known where a point is near
     plates: ThinPlate = ThinPlate()  # the plates
-    is_weighed: bool = True  # whether the fit is to be weighed against the plates
+    is_weighed: bool = True  # whether the fit is to be weighed against plates and kriging
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         return (WeighedPlan if self.is_weighed else SnappedPlan)(encoding, geometry, self, **options)
@@ -109,19 +110,22 @@ class Snapped(Prior):
         return replace(self, prior=self.prior.seeded(seed), plates=self.plates.seeded(seed))
 
     def settled(self, report: FitReport) -> Prior:
-        """Return the plates with the numbers of a fit, or where it weighed the two, their sum with its weights."""
+        """Return the candidates with the numbers of a fit that weighed them, and with its weights."""
         if not self.is_weighed:
             return replace(self, prior=self.prior.weighed_as(report))
         if not isinstance(report, StackReport):
             return self.plates.settled(report)
-        plates, inner = self.plates, self.prior
-        for part in report.fits:
-            plates, inner = plates.settled(part), inner.weighed_as(part) if part.prior == self.text else inner
-        return Stack((plates, replace(self, prior=inner, plates=plates, is_weighed=False))).weighed_as(report)
+        plates = next((self.plates.settled(fit) for fit in report.fits if isinstance(fit, PlateReport)), self.plates)
+        return self.beside(plates).fixed(report)
+
+    def beside(self, plates: ThinPlate, *, is_rough: bool = True) -> Stack:
+        """Return the candidates beside plates with their numbers, without itself for a signal that is not rough."""
+        own = replace(self, plates=plates, is_weighed=False)
+        return Stack((Kriging(), plates, own) if is_rough else (Kriging(), plates))
 
 
 class WeighedPlan(Plan):
-    """Fit plates, and where these say that a signal is rough, weigh them against the fit of the nearest nodes.
+    """Fit plates, and weigh them against kriging, and where they say that a signal is rough, the fit of nearest nodes.
 
     The parameters are those of ``plan``, for points that have ``NearestNodes``. Gradients flow to the values through
     plates, which are all that is fitted then.
@@ -137,26 +141,27 @@ class WeighedPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels n"]) -> Fitted:
         fitted = self.plates.solve(CenteredValues.of(values))
         report = cast(PlateReport, fitted.report)
-        if is_tracked(values) or not _is_rough(report, float(values.detach().square().mean())):
+        if is_tracked(values):
             return replace(fitted, report=replace(report, prior=repr(self.prior.plates)))
-        plates = self.prior.plates.settled(report)
-        both = Stack((plates, replace(self.prior, plates=plates, is_weighed=False)))
-        trial = self._trial(both, values)
+        is_rough = _is_rough(report, float(values.square().mean()))
+        stack = self.prior.beside(self.prior.plates.settled(report), is_rough=is_rough)
+        trial = self._trial(stack, values)
+        if trial is not None:
+            stack = stack.weighed_as(trial)
+        fitted = stack.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
         if trial is None:
-            return both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
-        both = both.weighed_as(trial)
-        fitted = both.plan(self.encoding, self.geometry, **self._options).solve(CenteredValues.of(values))
+            return fitted
         weighed = {"candidates": trial.candidates, "hold_out_psnr": trial.hold_out_psnr}
         return replace(fitted, report=replace(fitted.report, **weighed))
 
-    def _trial(self, both: Stack, values: Float[Tensor, "1 channels n"]) -> StackReport | None:
-        """Return the report of the fit to the middle of many points, which weighs the two; None for few points."""
+    def _trial(self, stack: Stack, values: Float[Tensor, "1 channels n"]) -> StackReport | None:
+        """Return the report of the fit to the middle of many points, which weighs candidates; None for few points."""
         if math.prod(self.geometry.grid) <= DECIDING:
             return None
         part = cast(Points, self.geometry).within(middle(self.geometry.grid, DECIDING), values[0].T)
         if len(part.values) < FEWEST_DECIDING:
             return None
-        fit = both.plan(FourierEncoding.like(part), part.geometry, **self._options).fit(part.values)
+        fit = stack.plan(FourierEncoding.like(part), part.geometry, **self._options).fit(part.values)
         return cast(StackReport, fit.report)
 
 

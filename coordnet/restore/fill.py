@@ -21,7 +21,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit
 from coordnet.restore.labeled import TIME_KINDS, Labeled
-from coordnet.restore.restored import RestoredReport, fit_large
+from coordnet.restore.restored import FillReport, fit_large
 from coordnet.sampling.arrays import is_divided
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.rectilinear import RectilinearLattice
@@ -30,10 +30,11 @@ from coordnet.sampling.samples import Samples
 WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
 # Names in an encoding of how values are packed into integers, whose range would not suit deviations.
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "valid_range")
-NOTHING_TO_FILL = RestoredReport(prior="none")
+NOTHING_TO_FILL = FillReport(prior="none")
 MOST_AT_TIMES = 2**12  # values of a field fitted at irregular times: these take 7 s on one core, 60,000 three minutes
 UNEQUAL = 1e-3  # relative difference of distances of coordinates from which on they are not equal
 
+At = Literal["coordinates", "numbers"] | None  # see ``FillReport``
 Signal = Float[np.ndarray, "*grid channels"]
 Mask = Bool[np.ndarray, "*grid channels"]
 
@@ -43,7 +44,7 @@ class Filled(NamedTuple):
 
     array: Any
     std: Any | None
-    report: RestoredReport
+    report: FillReport
 
 
 def fill(
@@ -179,7 +180,7 @@ class Gaps:
 
     def filled(
         self, signal: Signal, valid: Mask | None = None
-    ) -> tuple[Float[np.ndarray, "*grid all_channels"], RestoredReport]:
+    ) -> tuple[Float[np.ndarray, "*grid all_channels"], FillReport]:
         """Return a signal without its gaps, with the deviations as further channels if asked for, and a report.
 
         A channel of which nothing is known stays missing. A ``ValueError`` is raised if there is no known value.
@@ -199,7 +200,7 @@ class Gaps:
             parts.append(np.where(wanted, unknown, np.where(known, signal.dtype.type(0), np.nan)))
         return np.concatenate(parts, -1) if self.uncertainty else parts[0], report
 
-    def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, RestoredReport]:
+    def estimated(self, signal: Signal, known: Mask) -> tuple[Signal, Signal | None, FillReport]:
         """Return the values of a fit at the nodes of a signal, their deviations if asked for, and the report.
 
         A channel of which nothing is known has its mean, or NaN where there are no ``means``.
@@ -216,7 +217,7 @@ class Gaps:
         if self.means is not None:  # a fit needs a known value in each channel
             signal = np.where(seen, signal, self.means.astype(signal.dtype))
         samples = self.samples(signal)
-        made, fitted = self._fitted(samples)
+        made, fitted, at = self._fitted(samples)
         if isinstance(made, torch.Tensor):
             if self.uncertainty:
                 raise _checks.wrong("uncertainty", "an array that is fitted as a whole", f"{samples.grid}, in tiles")
@@ -227,21 +228,23 @@ class Gaps:
         if self.means is not None:
             estimate = np.where(seen, estimate, self.means)
             deviations = None if deviations is None else np.where(seen, deviations, np.nan)
-        return estimate, deviations, RestoredReport(prior=fitted.used(self.chosen(samples).name), fit=fitted)
+        return estimate, deviations, FillReport(prior=fitted.used(self.chosen(samples).name), fit=fitted, at=at)
 
-    def _fitted(self, samples: Samples) -> tuple[Reconstruction | torch.Tensor, FitReport]:
-        """Return the fit of samples, or their values if they are fitted in tiles, and its report.
+    def _fitted(self, samples: Samples) -> tuple[Reconstruction | torch.Tensor, FitReport, At]:
+        """Return the fit of samples, or their values if they are fitted in tiles, its report, and where they lie.
 
         Fields at unequal coordinates, such as depths or irregular times, are fitted at the numbers of these too.
         Hidden samples tell which of both suits it.
         """
         made = fit_large(samples, self.fit, progress=self.progress)
-        if samples.on_even_nodes() is samples or len(samples.grid) == 1:
-            return made
+        if samples.on_even_nodes() is samples:
+            return *made, None
+        if len(samples.grid) == 1:
+            return *made, "coordinates"
         numbered = MaskedLattice(samples.grid, weights=samples.geometry.full_weights)
         other = fit_large(Samples(numbered, samples.values), self.fit, progress=self.progress)
         own, others = (math.nan if (psnr := report.best_psnr()) is None else psnr for _, report in (made, other))
-        return other if others > own else made
+        return (*other, "numbers") if others > own else (*made, "coordinates")
 
     def samples(self, signal: Signal) -> Samples:
         """Return the samples of a signal: of frames in time and of blocks on the lattice of their nodes.
@@ -275,9 +278,7 @@ class Gaps:
         return np.broadcast_to(known.any(0, keepdims=True), known.shape) if self.has_time else np.ones_like(known)
 
 
-def _in_blocks(
-    gaps: Gaps, signal: Any, valid: Any, around: list[int], memory: int | None
-) -> tuple[Any, RestoredReport]:
+def _in_blocks(gaps: Gaps, signal: Any, valid: Any, around: list[int], memory: int | None) -> tuple[Any, FillReport]:
     """Return a Dask array without its gaps, which are filled when it is computed, and a report.
 
     The prior is learned from some blocks and shared by all; a block alone learns its own.
@@ -294,7 +295,7 @@ def _in_blocks(
         gaps, used = taught(gaps, some)
     channels = signal.shape[-1] * (2 if gaps.uncertainty else 1)
     made = blocks.map(gaps.block, *(() if valid is None else (valid,)), channels=channels)
-    return made, RestoredReport(prior=used, blocks=blocks.report())
+    return made, FillReport(prior=used, blocks=blocks.report())
 
 
 def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:

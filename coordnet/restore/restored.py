@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -55,6 +55,17 @@ class InpaintReport(RestoredReport):
     wide_holes: bool
     pattern: str | None = None
     sigma: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillReport(RestoredReport):
+    """The report of a labeled array whose missing values were filled.
+
+    ``at`` says where values at unequal coordinates were taken to lie: at their "coordinates" or, as if these were at
+    equal distances, at their "numbers". It is None for coordinates at equal distances and for frames in time.
+    """
+
+    at: Literal["coordinates", "numbers"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

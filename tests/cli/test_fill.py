@@ -199,3 +199,14 @@ def test_results_are_replaced_by_force_alone(cube, run, coarse):
     status, _, err = run(*FILL, "--out", "filled.nc")
     assert status == 2 and "filled.nc, which exists (--force replaces)" in err
     assert run(*FILL, "--out", "filled.nc", "--force", "--quiet")[0] == 0
+
+
+def test_the_line_says_where_values_at_unequal_coordinates_were_taken_to_lie(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    depth, x = np.geomspace(2, 500, 12), np.arange(16.0)
+    for along, words in ((np.arange(12) / 4, "as if at equal distances"), (depth / 60, "at its coordinates")):
+        values = np.sin(along)[:, None] + np.cos(x / 4)
+        values[np.random.default_rng(0).random(values.shape) < 0.4] = np.nan
+        xarray.DataArray(values, {"depth": depth, "x": x}, ("depth", "x"), "t").to_netcdf("levels.nc")
+        _, out, _ = run("fill", "levels.nc", "--prior", "plates:order=3", "--out", "filled.nc", "--force")
+        assert f"plates {words}" in out

@@ -260,3 +260,14 @@ def test_the_chosen_numbers_of_plates_are_said_whatever_the_seed():
     said = [_chosen(text, found) for text in texts]
     assert said == ["order 3, cut-off 1.4, "] * 2 + ["", ""]
     assert _chosen("plates", found | {"corner": 0.25}) == "order 3, cut-off 1.4, corner 0.25, "
+
+
+def test_a_height_that_is_not_asked_for_is_said_with_its_remedies(run, tmp_path):
+    places = np.random.default_rng(0).random((40, 3))
+    rows = "\n".join(f"{x},{y},{z},{x + y}" for x, y, z in places)
+    (tmp_path / "cloud.csv").write_text(f"x,y,Z (m),v\n{rows}\n")
+    said = "z is not used: --z z takes it for a coordinate, --drift z for a drift"
+    for options in ((), ("--z", "z")):
+        asked = ("--value", "v", *options, "--prior", "plates:order=2", "--no-uncertainty", "--out", "out", "--force")
+        status, out, _ = run("grid", tmp_path / "cloud.csv", *asked)
+        assert status == 0 and (said in out) == (not options)

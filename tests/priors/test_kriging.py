@@ -15,8 +15,11 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.priors import kriging
 from coordnet.priors.kriging import KRIGED_SHARES, predicted
+from coordnet.priors.snapped import Snapped
+from coordnet.sampling.points import MARGIN
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
 BETWEEN = np.abs(AT[:, None] - AT)
@@ -259,9 +262,10 @@ def test_points_in_clusters_are_nearly_as_good_as_the_best_linear_prediction():
     assert ours < 1.5 * best < plates
 
 
-def test_few_points_are_kriged_unless_distances_or_a_drift_are_in_the_way():
+def test_points_are_kriged_unless_distances_or_a_drift_are_in_the_way():
     x, y = np.random.default_rng(0).random((2000, 2)), np.arange(2000.0)
-    assert [*choose_prior(cn.points(x[:300], y[:300])).priors] == [cn.Kriging(), cn.ThinPlate()]
+    for places in (x[:300], x[:, :1], np.hstack([x, x[::-1, :1]])):
+        assert [*choose_prior(cn.points(places, y[: len(places)])).priors] == [cn.Kriging(), cn.ThinPlate()]
     others = [
         cn.points(x[:4], y[:4]),
         cn.points(x[:300], y[:300], drift=x[:300] ** 2),
@@ -269,7 +273,54 @@ def test_few_points_are_kriged_unless_distances_or_a_drift_are_in_the_way():
         cn.points(x[:300], y[:300], sphere=("x", "y")),
     ]
     assert [choose_prior(points) for points in others] == 4 * [cn.ThinPlate()]
-    assert not isinstance(choose_prior(cn.points(x, y)), cn.Stack)
+    assert isinstance(choose_prior(cn.points(x, y)), Snapped)
+
+
+def test_windows_cover_every_node_once_and_have_few_points():
+    x = np.concatenate([np.random.default_rng(0).random((300, 2)) * [39, 24], np.full((50, 2), 7.5)])
+    count = np.zeros((40, 25), int)
+    for window in windows_of(x, (slice(0, 40), slice(0, 25)), 20):
+        count[window] += 1
+        low, high = np.array([[side.start, side.stop] for side in window]).T
+        inside = x[((x >= low) & (x < high)).all(1)]
+        assert len(inside) <= 20 or 1 in high - low
+    assert (count == 1).all()
+
+
+def test_the_nearest_points_are_those_of_least_distance_from_a_node_of_the_window():
+    x = np.random.default_rng(0).random((200, 2)) * 20
+    nodes = np.stack(np.mgrid[5:9, 0:16], -1).reshape(-1, 2)
+    near = nearest(x, (slice(5, 9), slice(0, 16)), 120)
+    outside = np.delete(np.arange(200), near)
+    inside_box = np.maximum(np.maximum([5, 0] - x, x - [8, 15]), 0).max(1) == 0
+    assert len(set(near)) == 120 and inside_box[near].sum() == inside_box.sum()
+    assert cdist(x[near], nodes).min(1).max() < cdist(x[outside], nodes).min(1).min() + 0.71
+
+
+@pytest.mark.parametrize(("neighbors", "least"), [(400, 1e-9), (120, 0.02)])
+def test_nodes_are_predicted_from_the_nearest_points_as_from_all(monkeypatch, neighbors, least):
+    """Points that are farther than 120 others hardly change the prediction."""
+    x = np.random.default_rng(0).random((400, 2))
+    y = np.linalg.cholesky(covariance(1.5, cdist(x, x) / 0.2)) @ np.random.default_rng(1).standard_normal(400)
+    samples = cn.points(x, y, scales=[1.0, 1.0])
+    prior = cn.Kriging(1.5, 0.2 / samples.geometry.lattice.steps[0], 1e-3)
+    dense = predicted(prior, samples.geometry, samples.values.T)
+    monkeypatch.setattr(kriging, "MOST_DENSE", 0)
+    monkeypatch.setattr(kriging, "NEIGHBORS", {2: neighbors})
+    near = predicted(prior, samples.geometry, samples.values.T)
+    within = (near - dense)[:, MARGIN[2] : -MARGIN[2], MARGIN[2] : -MARGIN[2]]
+    assert float(within.square().mean()) < least**2 * float(dense.var())
+
+
+def test_the_likelihood_of_many_points_is_that_of_blocks_all_over_them():
+    """In the middle fifth of these points the signal is smooth."""
+    generator = np.random.default_rng(0)
+    x = np.sort(generator.random(1100))[:, None]
+    rough = np.cumsum(generator.standard_normal(1100))
+    y = np.where(np.abs(x[:, 0] - 0.5) < 0.1, 30 * np.sin(9 * x[:, 0]), rough)
+    assert cn.fit(cn.points(x, y), prior=cn.Kriging()).report.smoothness == 0.5
+    few = np.abs(x[:, 0] - 0.5) < 0.45
+    assert cn.fit(cn.points(x[few], y[few]), prior=cn.Kriging()).report.smoothness != 0.5
 
 
 def test_nodes_are_predicted_in_parts_as_they_are_together(monkeypatch):

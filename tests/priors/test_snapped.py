@@ -84,9 +84,16 @@ def test_rough_points_are_weighed_by_the_middle_of_many_and_refits_keep_the_weig
     assert sum(candidate.weight for candidate in report.candidates) == pytest.approx(1)
 
 
-def test_smooth_points_have_plates_alone():
+def test_smooth_points_have_plates_and_kriging_alone():
     places = RNG.random((200, 2))
     fit = cn.fit(cn.points(places, np.sin(5 * places[:, 0]), scales=[1.0, 1.0]), prior=Snapped(CUBIC, PLATES))
+    assert [candidate.prior for candidate in fit.report.candidates] == ["kriging", PLATES.text]
+
+
+def test_gradients_flow_through_plates_alone():
+    samples = cn.points(PIXELS, PICTURE[KNOWN], scales=[1.0, 1.0])
+    values = samples.values.clone().requires_grad_()
+    fit = cn.fit(cn.Samples(samples.geometry, values), prior=Snapped(CUBIC, PLATES))
     assert isinstance(fit.report, PlateReport) and fit.report.prior == repr(PLATES)
 
 

@@ -98,12 +98,16 @@ class Stack(Prior):
         return replace(self, priors=tuple(self.priors[k] for k in kept), weights=tuple(weights[k] for k in kept))
 
     def settled(self, report: FitReport) -> "Stack":
-        """Return the candidates that have a weight in a fit, with it and their numbers, if all search for numbers.
+        """Return what is ``fixed`` by a fit, if all candidates search for numbers.
 
         So do those of points, whose refits would take as long as the fit. Others are weighed anew by each refit.
         """
         if not isinstance(report, StackReport) or not all(prior.searches for prior in self.priors):
             return self
+        return self.fixed(report)
+
+    def fixed(self, report: StackReport) -> "Stack":
+        """Return the candidates that have a weight in a fit, with it and their numbers."""
         weighed, fits = self.weighed_as(report), {fit.prior: fit for fit in report.fits}
         return replace(weighed, priors=tuple(prior.settled(fits[prior.text]) for prior in weighed.priors))
 
