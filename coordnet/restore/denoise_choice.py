@@ -18,7 +18,7 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
-from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
+from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, in_range, noisier
 from coordnet.restore.noise import ENOUGH, noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.noisy_part import noisy_part
@@ -31,7 +31,6 @@ from coordnet.sampling.noise_model import NoiseModel
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 KINDS = ("auto", "white", "colored", "camera", "rician")
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
-BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 # Weight below which the local or the adaptive prior gets none: it takes 0.3 to 3.5 times as long again, and on seven
 # pictures weights of 0.03 to 0.13 brought 0.00 to 0.05 dB.
 LEAST_SHARE = 0.15
@@ -188,10 +187,9 @@ def described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
 def expected_psnr(error: float | None, clean: Signal, level: float) -> float | None:
     """Return the PSNR of an expected mean squared error against the range of the estimate.
 
-    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, unless it is too
-    small for a picture; else its own span (see ``value_range``).
+    That is 1 where the estimate is ``in_range``, unless it is too small for a picture; else its own span (see
+    ``value_range``).
     """
     if error is None or math.isinf(error):
         return None
-    beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
-    return decibels(error, value_range(clean.clamp(0, 1) if beyond < BEYOND else clean)[0])
+    return decibels(error, value_range(in_range(clean, level))[0])
