@@ -72,7 +72,8 @@ def denoise(
         affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
         a row, such as a sound, is that of its quietest windows (``quiet_noise``), with hum. With "auto",
         pictures, clips and volumes have what ``estimate_noise`` finds, pictures after black and white pixels that were
-        lost are filled (see ``lost_pixels``). Rows, and all signals whose ``sigma`` is given, have white noise.
+        lost are filled (see ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and
+        all signals whose ``sigma`` is given, have white noise.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as

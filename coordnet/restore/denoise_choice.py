@@ -56,19 +56,24 @@ def settled(
 ) -> Settled:
     """Return what is decided on a signal; the arguments are those of ``denoise``, where it says what is raised."""
     model = _noise_model(values, sigma, noise)
-    is_plain = model.kind in ("none", "white")
-    sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
-    if is_plain:
+    is_white = model.kind in ("none", "white")
+    sigma = math.sqrt(model.floor) if model is noise and is_white else sigma
+    if is_white:
         level = _white_level(values, sigma)
     else:
         level = math.sqrt(float(model.variance(values).double().mean()))
+    is_plain = is_white or noise == "white"
     work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
     chosen, tried = _chosen_prior(asked, values, work, seed)
     return Settled(chosen, work, tried)
 
 
 def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
-    """Return the model of the noise; white noise has an empty one, and its level is estimated apart."""
+    """Return the model of the noise; white noise has an empty one, and its level is estimated apart.
+
+    Where white noise is asked for, and a signal shows another kind, that one tells the level: the highest frequencies
+    and the flattest windows, from which the level of white noise is told, have less of it.
+    """
     if isinstance(noise, NoiseModel):
         if sigma is not None:
             raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
@@ -84,9 +89,10 @@ def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -
         raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
     if kind == "rician":
         return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
-    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim == 2):
+    is_open = kind in ("auto", "white")
+    if sigma is not None or (is_open and signal.ndim == 2):
         return NoiseModel()
-    return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
+    return (supported_noise(signal) or NoiseModel()) if is_open else required_noise(signal, kind)
 
 
 def _white_level(signal: Signal, sigma: float | None) -> float:
