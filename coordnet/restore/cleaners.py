@@ -139,10 +139,11 @@ def _groups(signal: Signal, noise: Noise) -> Groups:
 
     They are told by the adaptive prior's estimates of each channel alone, of the middle of the signal: in the noisy
     signal smooth channels look as rough as others, and an estimate of all may leave traces of one in another. Channels
-    of rows stay together: where noise hides whether their steps correlate, related ones would lose up to 0.9 dB.
+    of rows stay together, where noise hides whether their steps correlate: related ones would lose up to 0.9 dB. So do
+    those of clips and volumes, whose groups would take longer to tell than a small clip takes to denoise.
     """
     together = torch.ones(signal.shape[-1], dtype=torch.bool)
-    if len(together) == 1 or signal.ndim == 2:
+    if len(together) == 1 or signal.ndim != 3:
         return [together]
     part, quiet = signal[middle(tuple(signal.shape[:-1]), TRIED)], replace(noise, seed=None, progress=False)
     alone = torch.eye(len(together), dtype=torch.bool)

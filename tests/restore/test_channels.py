@@ -54,9 +54,10 @@ def test_channels_below_the_noise_stay_together():
     assert not any(name.endswith("_1") for name in cleaned(cn.Adaptive(), noisy, noise)[2])
 
 
-def test_channels_of_rows_stay_together():
-    row = (PLANES + draw(0.1)).flatten(0, 1)
-    assert not any(name.endswith("_1") for name in cleaned(cn.Adaptive(), row, Noise(0.1, given=True))[2])
+def test_channels_of_rows_and_volumes_stay_together():
+    noisy, noise = PLANES + draw(0.1), Noise(0.1, given=True)
+    for signal in (noisy.flatten(0, 1), noisy.unflatten(0, (4, 8))):
+        assert not any(name.endswith("_1") for name in cleaned(cn.Adaptive(), signal, noise)[2])
 
 
 def test_groups_are_enlarged_as_they_are_alone():
