@@ -56,7 +56,8 @@ def denoise(
     The local prior has Gaussian classes of small patches, and then filters groups of similar patches, of other frames
     too (see ``LocalDenoiser``). The adaptive prior has one spectrum for the full signal and one for every window (see
     ``wiener_filter``). Where values were clipped after the noise came, their noise has less variance and a mean of its
-    own (see ``ClippedNoise``): the filters take the former, and the result is freed from the latter.
+    own (see ``ClippedNoise``): the filters take the former, and the result is freed from the latter. Channels of
+    a plane that do not tell of each other (``channel_groups``) are filtered apart, with the noise that all have.
 
     Parameters
     ----------

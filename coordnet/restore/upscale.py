@@ -59,7 +59,8 @@ def upscale(
     """Enlarge a picture in closed form; the pixels' cells keep their place.
 
     Pixels are taken for areas, as a camera and all careful reductions of a picture give them. The local prior divides
-    each into two to four pixels along its sides (``LocalAreaPlan``). Quadratic B-splines whose means over these are
+    each into two to four pixels along its sides (``LocalAreaPlan``), channels that do not tell of each other apart
+    (``channel_groups``). Quadratic B-splines whose means over these are
     their values are then averaged over the pixels of the result. Without a prior, the splines' means over the picture's
     own pixels are its values, smoothed as much as its noise asks for (``Smoothness``). Pixels of a picture that was
     decimated (every n-th pixel kept) are points: Gaussians are fitted through them by least squares and evaluated at
