@@ -115,8 +115,10 @@ def demosaic(
 
 
 def _demosaic(
-    _: str, media: Media, values: Tensor, common: Common, bayer: Bayer, sigma: float | None, noise: str, prior: Any
+    signal: str, media: Media, values: Tensor, common: Common, bayer: Bayer, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
+    if media.depth == "bool":
+        raise MediaError(f"{signal}: expected a mosaic of numbers, found one bit for each pixel")
     options = {"noise": noise, "prior": prior, "seed": common.seed, "progress": common.progress}
     made = demosaiced(values, bayer.pattern, sigma, **options)
     return _filled(made, media.signal.expand(-1, -1, 3), bayer)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.fitting.channel_groups import channel_groups, known_values
+from coordnet.fitting.channel_groups import Groups, channel_groups, join_channels, known_values, numbered
 from coordnet.fitting.uncertainty.point_blocks import Score
 from coordnet.metrics.scores import decibels
 from coordnet.networks.heads import Linear
@@ -44,37 +44,36 @@ def fit_by_channel(samples: Samples, fit: Callable[[Samples], Reconstruction]) -
     if len(groups) == 1:
         return fit(samples)
     fits = [fit(samples.of_channels(group)) for group in groups]
-    order = torch.cat([group.nonzero()[:, 0] for group in groups]).argsort()
-    first, weight = fits[0], torch.cat([made.network.first.weight for made in fits])[order]  # type: ignore[arg-type]
-    network = first.network
-    network = CoordinateNetwork(network.encoding, Linear(), len(order), weight=weight, blending=network.blending)
+    first, weights = fits[0], [made.network.first.weight.movedim(0, -1) for made in fits]  # type: ignore[union-attr]
+    network, weight = first.network, join_channels(weights, groups).movedim(-1, 0)
+    network = CoordinateNetwork(network.encoding, Linear(), len(weight), weight=weight, blending=network.blending)
     return Reconstruction(
         network,
-        torch.cat([made.offset for made in fits], -1)[..., order],
+        join_channels([made.offset for made in fits], groups),
         first.lengths,
         report=BatchReport.of([made.report for made in fits]),
-        learned=_learned(fits, order),
+        learned=_learned(fits, groups),
         footprint=first.footprint,
         lattice=first.lattice,
-        uncertainty=UncertaintyByChannel(samples, fits, order),
+        uncertainty=UncertaintyByChannel(samples, fits, groups),
         drift=first.drift_names,
     )
 
 
-def _learned(fits: Sequence[Reconstruction], order: Int[Tensor, " channels"]) -> dict[str, Tensor]:
-    learned = {f"{name}_{k}": part for k, made in enumerate(fits) for name, part in made.learned.items()}
+def _learned(fits: Sequence[Reconstruction], groups: Groups) -> dict[str, Tensor]:
+    learned = numbered([made.learned for made in fits])
     if not fits[0].drift_names:
         return learned
     own = {name: part for name, part in learned.items() if not name.startswith("drift")}
-    drift = torch.cat([made.learned["drift"] for made in fits], -1)[..., order]
+    drift = join_channels([made.learned["drift"] for made in fits], groups)
     return own | {"drift": drift, "drift_means": fits[0].learned["drift_means"]}
 
 
 class UncertaintyByChannel:
     """How sure fits of groups of channels are; see ``Recipe``, whose methods these are."""
 
-    def __init__(self, samples: Samples, fits: Sequence[Reconstruction], order: Int[Tensor, " channels"]) -> None:
-        self.samples, self.fits, self.order = samples, fits, order
+    def __init__(self, samples: Samples, fits: Sequence[Reconstruction], groups: Groups) -> None:
+        self.samples, self.fits, self.groups = samples, fits, groups
 
     def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
         """Return the standard deviation of the errors."""
@@ -107,4 +106,4 @@ class UncertaintyByChannel:
 
     def _joined(self, fit: Reconstruction, parts: Sequence[Tensor]) -> Float[Tensor, "*grid channels"]:
         """Return what fits of groups have, in the order of the channels."""
-        return torch.cat(tuple(parts), -1)[..., self.order].to(fit.offset)
+        return join_channels(parts, self.groups).to(fit.offset)

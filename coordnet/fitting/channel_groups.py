@@ -1,5 +1,7 @@
 """Which channels of some samples are fitted together: those that tell of each other, or have one spectrum."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Integer
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -16,8 +18,10 @@ FEWEST_STEPS = 16  # differences below which ratios and correlations are chance
 MOST_SILENT = 0.5  # share of the pairs in a group that do not tell of each other
 MIDDLE_NODES = 2**16  # nodes of the middle of a lattice whose differences are looked at
 
+Groups = Sequence[Bool[Tensor, " channels"]]  # the channels of each group
 
-def channel_groups(samples: Samples) -> list[Bool[Tensor, " channels"]]:
+
+def channel_groups(samples: Samples, noise: float = 0.0) -> list[Bool[Tensor, " channels"]]:
     """Return the groups of channels that are fitted together, in which most pairs tell of each other.
 
     Fitted together, a rough channel spoils a smooth one by tens of decibels. So channels do not tell of each other
@@ -32,7 +36,8 @@ def channel_groups(samples: Samples) -> list[Bool[Tensor, " channels"]]:
       of each alone, whether they correlate or not (autokrigeability; Wackernagel, Multivariate Geostatistics, 2003,
       ch. 24).
 
-    Channels that are constant are with the first group. Measurements have no steps: one unit suffices for them.
+    Channels that are constant, or vary by less than the standard deviation of the ``noise`` that was removed from them,
+    are with the first group. Measurements have no steps: one unit suffices for them.
     """
     together = [torch.ones(samples.channels, dtype=torch.bool)]
     each = known_values(samples)
@@ -41,18 +46,29 @@ def channel_groups(samples: Samples) -> list[Bool[Tensor, " channels"]]:
     if samples.geometry.is_laid:
         return list(torch.eye(samples.channels, dtype=torch.bool))
     measures = torch.stack([torch.stack([part.std(correction=0), *part.aminmax()]) for part in each]).cpu().double()
-    (varying,) = measures[:, 0].nonzero(as_tuple=True)
+    (varying,) = (measures[:, 0] > noise).nonzero(as_tuple=True)
     if len(varying) < 2:
         return together
     is_picture = len(samples.grid) > 1 and bool((measures[:, 1] >= 0).all() and (measures[:, 2] <= 1).all())
     deviations = measures[varying, 0]
     tells = _within(deviations, torch.inf if is_picture else MOST_UNLIKE)
     if samples.geometry.is_nodal:
-        tells &= _tell_of_each_other(samples, varying, deviations, are_colors=is_picture and samples.channels == 3)
+        tells &= _tell_of_each_other(samples, varying, deviations, are_colors=is_picture and len(varying) == 3)
     labels = torch.ones(samples.channels, dtype=torch.int32)
     distances = squareform((~tells).double().numpy())
     labels[varying] = torch.from_numpy(fcluster(linkage(distances, "average"), MOST_SILENT, "distance"))
     return [labels == label for label in dict.fromkeys(labels.tolist())]
+
+
+def join_channels(parts: Sequence[Tensor], groups: Groups) -> Float[Tensor, "*rest channels"]:
+    """Return what groups of channels have, (*rest, channels of the group) each, in the order of the channels."""
+    order = torch.cat([group.nonzero()[:, 0] for group in groups]).argsort()
+    return torch.cat(tuple(parts), -1)[..., order]
+
+
+def numbered(learned: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the tensors that groups of channels learned by names with the number of the group, as in "spectrum_0"."""
+    return {f"{name}_{k}": part for k, own in enumerate(learned) for name, part in own.items()}
 
 
 def known_values(samples: Samples) -> list[Float[Tensor, " _"]]:

@@ -56,7 +56,8 @@ def denoise(
     The local prior has Gaussian classes of small patches, and then filters groups of similar patches, of other frames
     too (see ``LocalDenoiser``). The adaptive prior has one spectrum for the full signal and one for every window (see
     ``wiener_filter``). Where values were clipped after the noise came, their noise has less variance and a mean of its
-    own (see ``ClippedNoise``): the filters take the former, and the result is freed from the latter.
+    own (see ``ClippedNoise``): the filters take the former, and the result is freed from the latter. Channels of
+    a plane that do not tell of each other (``channel_groups``) are filtered apart, with the noise that all have.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def denoise(
         affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
         a row, such as a sound, is that of its quietest windows (``quiet_noise``), with hum. With "auto",
         pictures, clips and volumes have what ``estimate_noise`` finds, pictures after black and white pixels that were
-        lost are filled (see ``lost_pixels``). Rows, and all signals whose ``sigma`` is given, have white noise.
+        lost are filled (see ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and
+        all signals whose ``sigma`` is given, have white noise.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as

@@ -18,7 +18,7 @@ from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
-from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, noisier
+from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, in_range, noisier
 from coordnet.restore.noise import ENOUGH, noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.noisy_part import noisy_part
@@ -31,7 +31,6 @@ from coordnet.sampling.noise_model import NoiseModel
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 KINDS = ("auto", "white", "colored", "camera", "rician")
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
-BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 # Weight below which the local or the adaptive prior gets none: it takes 0.3 to 3.5 times as long again, and on seven
 # pictures weights of 0.03 to 0.13 brought 0.00 to 0.05 dB.
 LEAST_SHARE = 0.15
@@ -57,19 +56,24 @@ def settled(
 ) -> Settled:
     """Return what is decided on a signal; the arguments are those of ``denoise``, where it says what is raised."""
     model = _noise_model(values, sigma, noise)
-    is_plain = model.kind in ("none", "white")
-    sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
-    if is_plain:
+    is_white = model.kind in ("none", "white")
+    sigma = math.sqrt(model.floor) if model is noise and is_white else sigma
+    if is_white:
         level = _white_level(values, sigma)
     else:
         level = math.sqrt(float(model.variance(values).double().mean()))
+    is_plain = is_white or noise == "white"
     work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
     chosen, tried = _chosen_prior(asked, values, work, seed)
     return Settled(chosen, work, tried)
 
 
 def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
-    """Return the model of the noise; white noise has an empty one, and its level is estimated apart."""
+    """Return the model of the noise; white noise has an empty one, and its level is estimated apart.
+
+    Where white noise is asked for, and a signal shows another kind, that one tells the level: the highest frequencies
+    and the flattest windows, from which the level of white noise is told, have less of it.
+    """
     if isinstance(noise, NoiseModel):
         if sigma is not None:
             raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
@@ -85,9 +89,10 @@ def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -
         raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
     if kind == "rician":
         return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
-    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim == 2):
+    is_open = kind in ("auto", "white")
+    if sigma is not None or (is_open and signal.ndim == 2):
         return NoiseModel()
-    return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
+    return (supported_noise(signal) or NoiseModel()) if is_open else required_noise(signal, kind)
 
 
 def _white_level(signal: Signal, sigma: float | None) -> float:
@@ -188,10 +193,9 @@ def described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
 def expected_psnr(error: float | None, clean: Signal, level: float) -> float | None:
     """Return the PSNR of an expected mean squared error against the range of the estimate.
 
-    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, unless it is too
-    small for a picture; else its own span (see ``value_range``).
+    That is 1 where the estimate is ``in_range``, unless it is too small for a picture; else its own span (see
+    ``value_range``).
     """
     if error is None or math.isinf(error):
         return None
-    beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
-    return decibels(error, value_range(clean.clamp(0, 1) if beyond < BEYOND else clean)[0])
+    return decibels(error, value_range(in_range(clean, level))[0])

@@ -4,6 +4,7 @@ Pictures enlarged from their own halves decide on the Gaussians' width, and tell
 """
 
 import math
+import statistics
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,12 +13,14 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
+from coordnet.fitting.channel_groups import channel_groups, join_channels
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.fitting.closed_form import plan
 from coordnet.linalg.waiting import stage
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.several_reports import BatchReport
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
@@ -27,9 +30,10 @@ from coordnet.restore.denoise import denoise
 from coordnet.restore.restored import Restored, UpscaleReport, has_opacity
 from coordnet.restore.upscale_choice import NOISE_SIDE, PIXEL_KINDS, Pictures, PixelKind, center, choose, fitted
 from coordnet.sampling.arrays import Array, as_signal, count_axes, is_divided
-from coordnet.sampling.grids import AreaLattice
+from coordnet.sampling.grids import AreaLattice, Lattice
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.noise_model import NoiseModel
+from coordnet.sampling.samples import Samples
 
 MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
@@ -55,7 +59,8 @@ def upscale(
     """Enlarge a picture in closed form; the pixels' cells keep their place.
 
     Pixels are taken for areas, as a camera and all careful reductions of a picture give them. The local prior divides
-    each into two to four pixels along its sides (``LocalAreaPlan``). Quadratic B-splines whose means over these are
+    each into two to four pixels along its sides (``LocalAreaPlan``), channels that do not tell of each other apart
+    (``channel_groups``). Quadratic B-splines whose means over these are
     their values are then averaged over the pixels of the result. Without a prior, the splines' means over the picture's
     own pixels are its values, smoothed as much as its noise asks for (``Smoothness``). Pixels of a picture that was
     decimated (every n-th pixel kept) are points: Gaussians are fitted through them by least squares and evaluated at
@@ -246,17 +251,24 @@ def divided(
 ) -> tuple[Tensor, FitReport, float | None]:
     """Divide every pixel into ``count`` along each side; ``noise`` is the standard deviation of that on the values.
 
-    Returned are the larger pictures, how they were made, and the PSNR in dB of the pictures divided from their halves,
-    None for small or constant ones.
+    Channels that do not tell of each other (``channel_groups``) are divided in groups. Returned are the larger
+    pictures, how they were made, and the PSNR in dB of the pictures divided from their halves, None for small or
+    constant ones.
     """
     geometry = _cells(tuple(values.shape), count)
     among = prior.with_noise(noise).among(lambda: Local(noise=noise), geometry)  # a denoiser refines the local prior's
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
-    made = plan(FourierEncoding.on(geometry.pixels), geometry, among, **options).fit(values)
-    scores = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
-    error = sum(10 ** (-psnr / 10) for psnr in scores) / max(1, len(scores))
-    span, is_constant = value_range(values)[0], bool(values.min() == values.max())
-    return made.render(), made.report, None if is_constant or not scores else decibels(error, span)
+    work = plan(FourierEncoding.on(geometry.pixels), geometry, among, **options)
+    below = values.flatten(0, -3)  # the pictures one below the other
+    groups = channel_groups(Samples(Lattice(tuple(below.shape[:-1])), below))
+    fits = [work.fit(values[..., group]) for group in groups]
+    report = fits[0].report if len(fits) == 1 else BatchReport.of([made.report for made in fits])
+    each = [(own.hold_out_psnr, made.channels) for made in fits for own in made.report.each]
+    scores = [(10 ** (-psnr["local"] / 10), channels) for psnr, channels in each if psnr]
+    expected = None
+    if scores and values.min() < values.max():
+        expected = decibels(statistics.fmean(*zip(*scores, strict=True)), value_range(values)[0])
+    return join_channels([made.render() for made in fits], groups), report, expected
 
 
 def _cells(shape: tuple[int, ...], count: int) -> AreaLattice:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -141,6 +141,13 @@ class NoiseModel:
             f = torch.fft.fftfreq(n, dtype=torch.float64)
             spectrum = spectrum[(slice(None),) * axis + ((f >= -0.25) & (f < 0.25),)]
         return NoiseModel(spectrum, share * self.gain, share * self.floor)
+
+    def of_channels(self, chosen: Bool[Tensor, " channels"]) -> "NoiseModel":
+        """Return the noise of some channels, which is the same in all without a spectrum; none where they have none."""
+        if self.spectrum is None:
+            return self
+        spectrum = self.spectrum[chosen][:, chosen]
+        return replace(self, spectrum=spectrum) if bool(spectrum.any()) else NoiseModel()
 
     def on_grid(self, grid: tuple[int, ...]) -> Float[Tensor, "channels channels *grid"]:
         """Return the spectrum at the frequencies of a grid: the transform of the autocovariance within the window."""

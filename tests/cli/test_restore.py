@@ -399,6 +399,8 @@ def test_demosaic_refuses(run, tmp_path):
     stored("in/a.png", synthetic_photograph(20, 17))
     stored("in/row.png", synthetic_photograph(1, 17, 1))
     np.save("in/a.npy", np.zeros((4, 4)))
+    write_media(torch.ones(4, 4, 1), "in/bit.png", depth="bool")
+    refused(run("demosaic", "in/bit.png"), tmp_path, "found one bit for each pixel")
     refused(run("demosaic", "in/a.png"), tmp_path, "one channel")
     refused(run("demosaic", "in/row.png"), tmp_path, "2 by 2")
     refused(run("demosaic", "in/row.png", "--pattern", "RGB"), tmp_path, "pattern")

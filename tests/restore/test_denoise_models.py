@@ -46,6 +46,18 @@ def test_channels_that_are_treated_one_by_one_have_their_own_spectra(axes, chann
     assert cn.psnr(made[..., :1], truth[..., :1]) > cn.psnr(white[..., :1], truth[..., :1]) + 1
 
 
+@pytest.mark.parametrize(
+    "model", [cn.NoiseModel(gain=0.02, floor=1e-4), cn.NoiseModel(gaussian_spectrum(1.0, 3), floor=0.1)]
+)
+def test_white_noise_that_is_asked_for_has_the_power_of_what_is_found(model, generator):
+    rows, columns = torch.meshgrid(torch.linspace(0, 6, 128), torch.linspace(0, 5, 128), indexing="ij")
+    truth = (0.5 + 0.45 * torch.sin(rows) * torch.cos(columns)).double()[..., None].expand(-1, -1, 3)
+    y = truth + model.variance(truth).sqrt() * model.process((128, 128), 3, generator)
+    made = cn.denoise(y, noise="white", prior=cn.Adaptive())
+    assert made.report.sigma == pytest.approx(float((y - truth).std()), rel=0.1)
+    assert made.report.noise["kind"] == "white" and made.noise is None
+
+
 def test_a_flat_spectrum_is_white_noise(generator):
     truth, y = noisy(cn.NoiseModel(floor=0.01), generator, size=(40, 36))
     flat, prior = cn.NoiseModel(gaussian_spectrum(0.0, 3), floor=0.01), cn.Local((4, 4))

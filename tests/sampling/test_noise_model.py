@@ -125,3 +125,13 @@ def test_what_is_no_noise_is_refused(options, word):
 def test_white_noise_has_most_of_its_power_in_fine_detail():
     """Five of eight frequencies on each axis are no higher than half of the highest."""
     assert cn.NoiseModel(torch.eye(3)[:, :, None, None], floor=1.0).fine_share == pytest.approx(1 - (5 / 8) ** 2)
+
+
+def test_some_channels_have_their_rows_and_columns_of_the_covariance():
+    model = cn.NoiseModel(torch.diag(torch.tensor([1.0, 0, 3]))[..., None, None] + gaussian_spectrum(1, 3), floor=0.2)
+    some = model.of_channels(torch.tensor([True, False, True]))
+    expected = model.floor * model.covariance((3, 2)).unflatten(0, (3, 6)).unflatten(2, (3, 6))[[0, 2]][:, :, [0, 2]]
+    torch.testing.assert_close(some.floor * some.covariance((3, 2)), expected.reshape(12, 12))
+    silent = cn.NoiseModel(torch.diag(torch.tensor([1.0, 0]))[..., None, None], floor=0.2)
+    assert silent.of_channels(torch.tensor([False, True])).kind == "none"
+    assert model.of_channels(torch.ones(3, dtype=torch.bool)).floor == pytest.approx(model.floor)
