@@ -192,7 +192,12 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[
-        float, Option(parser=number, help="Factor on the height and the width; any number from 1 on.")
+        float,
+        Option(
+            parser=number,
+            help="Factor on the height and the width, and on every axis of an array of other than two; any number from "
+            "1 on.",
+        ),
     ] = 2,
     samples: Annotated[
         str,

@@ -26,13 +26,15 @@ LONGEST = 2048  # knots of an axis up to which splines are taken unasked: their 
 class Spline(Prior):
     """The tensor spline of a degree through all samples of a lattice that skips samples.
 
-    Its knots are the samples, without those next to the ends for higher degrees ("not a knot", as SciPy has it);
-    beyond the outermost samples the values stay as they are there. A ``ValueError`` is raised if the degree is not odd
-    or not in [1, 7].
+    Its knots are the samples, without those next to the ends for higher degrees ("not a knot", as SciPy has it).
+    Beyond the outermost samples of an axis the last step goes on, times the correlation of neighboring steps along that
+    axis: a trend is continued, and values whose steps tell nothing of the next one stay as they are. A ``ValueError``
+    is raised if the degree is not odd or not in [1, 7].
 
     Notes
     -----
-    de Boor, "A Practical Guide to Splines" (1978), chapter 13.
+    de Boor, "A Practical Guide to Splines" (1978), chapter 13. The correlation is Burg's: "Maximum entropy spectral
+    analysis" (1975).
     """
 
     name: ClassVar[str] = "spline"
@@ -74,25 +76,47 @@ class SplinePlan(Plan):
         self.degree = degree
 
     def solve(self, values: CenteredValues) -> Fitted:
-        f = _onto_grid(self.geometry, self.degree, self.device)(values.subtracted().double())
+        f = _onto_grid(values.subtracted().double(), self.geometry, self.degree)
         report = FitReport(method=f"tensor spline of degree {self.degree}")
         return Fitted(make_periodic(f, self.encoding.shape).to(self.dtype), report)
 
 
 def interpolated(samples: Samples, degree: int) -> Float[Tensor, "channels *grid"]:
-    """Return the tensor spline through all samples of a lattice on its signal's grid, with the end values beyond it."""
+    """Return the tensor spline through all samples of a lattice on its signal's grid, continued as ``Spline`` says."""
     values = samples.values.movedim(-1, 0)
-    return _onto_grid(samples.geometry, degree, values.device)(values.double()).to(values)
+    return _onto_grid(values.double(), samples.geometry, degree).to(values)
 
 
-def _onto_grid(geometry: Geometry, degree: int, device: torch.device) -> Kronecker:
-    pairs = zip(geometry.axes, geometry.grid, strict=True)
-    return Kronecker([_spline_matrix(axis, Axis(length), degree, device) for axis, length in pairs])
+def _onto_grid(
+    values: Float[Tensor, "*channels_and_samples"], geometry: Geometry, degree: int
+) -> Float[Tensor, "*channels_and_grid"]:
+    onto, dims = map(Axis, geometry.grid), len(geometry.grid)
+    pairs = enumerate(zip(geometry.axes, onto, strict=True))
+    matrices = [_spline_matrix(*axes, degree, _step_correlation(values, j - dims)) for j, axes in pairs]
+    return Kronecker(matrices)(values)
 
 
-def _spline_matrix(knots: Axis, onto: Axis, degree: int, device: torch.device) -> Float[Tensor, "positions knots"]:
-    """Return the matrix, in float64, from values at the knots of a spline to its values at other positions."""
+def _step_correlation(values: Float[Tensor, "*_"], axis: int) -> Float[Tensor, ""]:
+    """Return the correlation 2 Σ dᵢdᵢ₊₁ / Σ (dᵢ² + dᵢ₊₁²) of neighboring steps d along an axis; 0 if it is negative."""
+    steps = values.diff(dim=axis).movedim(axis, 0)
+    before, after = steps[:-1], steps[1:]
+    energy = (before.square() + after.square()).sum()
+    return (2 * (before * after).sum() / energy.clamp(min=torch.finfo(energy.dtype).tiny)).clamp(min=0)
+
+
+def _spline_matrix(
+    knots: Axis, onto: Axis, degree: int, correlation: Float[Tensor, ""]
+) -> Float[Tensor, "positions knots"]:
+    """Return the matrix, in float64, from values at the knots of a spline to its values at other positions.
+
+    Beyond the knots, n knot distances off, these are the last value plus n ``correlation`` times the last step.
+    """
     encoder = UnevenSpline.for_axes((knots,), None, degree=degree)
-    x = knots.points(device=device)
-    at = onto.points(device=device).clamp(x[0], x[-1])
-    return torch.linalg.solve(encoder(x), encoder(at), left=False)
+    x, at = (axis.points(device=correlation.device) for axis in (knots, onto))
+    inside = at.clamp(x[0], x[-1])
+    matrix = torch.linalg.solve(encoder(x), encoder(inside), left=False)
+    if len(x) < 2:
+        return matrix
+    beyond, unit = correlation * (at - inside) / (x[1] - x[0]), torch.eye(len(x)).to(matrix)
+    before, after = beyond.clamp(max=0).unsqueeze(1), beyond.clamp(min=0).unsqueeze(1)
+    return matrix + before * (unit[1] - unit[0]) + after * (unit[-1] - unit[-2])

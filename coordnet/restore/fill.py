@@ -79,8 +79,8 @@ def fill(
         it, in units of the coordinates, or for times in days or a duration such as "12h". A gap at an end reaches to
         that end.
     valid : DataArray or array of bool, optional
-        Where values are wanted; others stay missing. By default these are, in a field in time, the points that at least
-        one frame knows, so that land stays NaN; elsewhere all.
+        Where values are wanted; others stay missing. By default these are, in a field of several times, the points that
+        at least one frame knows, so that land stays NaN; elsewhere all.
     uncertainty : bool
         Whether to find the deviations too, by six more fits (see ``Reconstruction.interval``).
     period : mapping, optional
@@ -274,8 +274,12 @@ class Gaps:
         return self.filled(signal, valid)[0].astype(signal.dtype, copy=False)
 
     def _wanted(self, known: Mask) -> Mask:
-        """Return where values are wanted if nothing else is said: everywhere but at points that no frame knows."""
-        return np.broadcast_to(known.any(0, keepdims=True), known.shape) if self.has_time else np.ones_like(known)
+        """Return where values are wanted if nothing else is said: everywhere but at points that no frame knows.
+
+        A single frame does not tell land from clouds, and is filled as a map is.
+        """
+        has_frames = self.has_time and len(known) > 1
+        return np.broadcast_to(known.any(0, keepdims=True), known.shape) if has_frames else np.ones_like(known)
 
 
 def _in_blocks(gaps: Gaps, signal: Any, valid: Any, around: list[int], memory: int | None) -> tuple[Any, FillReport]:

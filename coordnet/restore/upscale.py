@@ -69,8 +69,9 @@ def upscale(
     Parameters
     ----------
     image : NumPy array or tensor, (height, width), (height, width, channels) or (batch, height, width, channels)
-        The picture, or pictures that share what is chosen. Integers of 8 and 16 bits are scaled to [0, 1]. One picture
-        that is a Dask array is enlarged when it is computed, in overlapping blocks.
+        The picture, or pictures that share what is chosen. Three axes whose last is too long for channels, as the axes
+        of ``inpaint`` are read, are gray pictures (batch, height, width). Integers of 8 and 16 bits are scaled to
+        [0, 1]. One picture that is a Dask array is enlarged when it is computed, in overlapping blocks.
     factor : float
         Factor on the height and the width, at least 1; a whole number for a Dask array.
     samples : "area" or "point"
@@ -111,7 +112,7 @@ def upscale(
         if noise != WHITE:
             raise _checks.wrong("noise", "white for a Dask array (see denoise)", noise)
         return _in_blocks(image, factor, samples, prior, alpha, memory)
-    values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
+    values, kind = as_signal(image, "image", dimensions=_axes(tuple(getattr(image, "shape", ()))))
     values = values.detach()
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
     if math.prod(shape) * values.shape[:-3].numel() > MAX_PIXELS:
@@ -196,6 +197,11 @@ def _in_blocks(
     used: Any = {"prior": "local", "division": count} if count > 1 else {}
     report = replace(chosen, **used, blocks=blocks.report())
     return Restored(made if image.ndim == 3 else made[..., 0], None, report, expected)
+
+
+def _axes(shape: tuple[int, ...]) -> int:
+    """Return the number of axes without channels of a picture, 2, or of a batch of them, 3."""
+    return 3 if len(shape) == 4 or (len(shape) == 3 and not _checks.ends_in_channels(shape)) else 2
 
 
 def _check_values(values: Pictures) -> None:

@@ -50,7 +50,8 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
     dimensions = None if dimensions is None else _checks.integer("dimensions", dimensions, 1)
     kind = (isinstance(array, np.ndarray), signal.dtype)
     if signal.dtype not in (*PEAKS, *FLOATS):
-        raise _checks.wrong(name, "numbers of uint8, uint16, bool, float32 or float64", _type(signal))
+        expected = "numbers of uint8, uint16, bool, float32 or float64 (`array.astype('float32')`, `tensor.float()`)"
+        raise _checks.wrong(name, expected, _type(signal))
     has_channels = signal.ndim > count_axes(tuple(signal.shape), dimensions, name)
     signal = scaled(signal)
     return signal if has_channels else signal.unsqueeze(-1), ArrayKind(*kind, has_channels)

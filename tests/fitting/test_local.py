@@ -122,6 +122,17 @@ def test_moments_are_sums_of_posterior_covariances_and_products_of_means(gaussia
     torch.testing.assert_close(moments, expected)
 
 
+def test_patches_that_a_class_misses_leave_its_covariance_positive_definite(generator):
+    """A moving edge in a still clip: y is a thousand times the standard deviation in the class's directions."""
+    vectors = torch.linalg.qr(torch.randn(24, 24, generator=generator, dtype=torch.float64)).Q
+    covariance = (vectors * torch.logspace(0, -6, 24, dtype=torch.float64)) @ vectors.T
+    y, known = torch.randn(40, 1, 24, generator=generator), torch.rand(40, 24, generator=generator) < 0.9
+    gaussians = Gaussians(covariance.unsqueeze(0).float(), 1e-5)
+    groups = gaussians.groups(y, known, torch.zeros(40, 1, dtype=torch.long))
+    moments = gaussians.moments(groups, torch.ones(40), torch.ones(1))
+    assert float(torch.linalg.eigvalsh((gaussians.covariances + moments / 40).double()).min()) > -1e-6
+
+
 def test_adaptation_does_not_lower_the_likelihood_with_labels_held(generator):
     """The evidence plus the log of the inverse Wishart prior, from round to round."""
     strength, truth = 5.0, torch.randn(4, 4, generator=generator, dtype=torch.float64)

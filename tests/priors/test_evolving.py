@@ -263,6 +263,13 @@ def test_channels_are_learned_apart(rng):
     torch.testing.assert_close(joint.render()[..., :1], alone, atol=2e-3, rtol=0)
 
 
+@pytest.mark.parametrize("value", [0.0, 0.3])
+def test_frames_of_one_value_are_filled_with_it(value, rng):
+    """No pairs of them differ, so that there is no variogram to fit."""
+    clip, known = np.full((8, 20, 24), value), rng.random((8, 20, 24)) < 0.6
+    np.testing.assert_allclose(cn.inpaint(clip, known, prior=cn.Evolving()).signal, clip, atol=1e-12)
+
+
 def test_unequal_times_are_followed(rng):
     """A frame near another in time resembles it more than the one on its other side."""
     y = rng.standard_normal((24, 24))

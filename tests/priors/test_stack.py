@@ -445,6 +445,26 @@ def test_splines_are_those_of_scipy():
         cn.fit(masked(signal, 0.5), prior=cn.Spline())
 
 
+@pytest.mark.parametrize("degree", [1, 3, 5])
+@pytest.mark.parametrize("steps", ["every:2x1", "every:3x2"])
+def test_splines_continue_a_trend_beyond_the_outermost_samples(steps, degree):
+    """As of a clip that fades, of which every second frame is known; noise says nothing of what follows it."""
+    t, x = torch.arange(24, dtype=torch.float64), torch.arange(12, dtype=torch.float64)
+    fade = (1 + t[:, None] * (2 + x) / 24).unsqueeze(-1)
+    made = cn.fit(cn.sample(fade, steps), prior=cn.Spline(degree)).render(alignment="sample")
+    torch.testing.assert_close(made, fade)
+    noise = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0], dtype=torch.float64).repeat_interleave(3)[:, None]
+    made = cn.fit(cn.sample(noise, "every:3"), prior=cn.Spline(degree)).render(alignment="sample")
+    torch.testing.assert_close(made[-3:], noise[-3:])
+
+
+def test_a_fade_of_an_even_number_of_frames_is_not_weighed_by_its_last_one():
+    frame = synthetic_photograph(20, 20).mean(-1, keepdim=True)
+    fade = (torch.arange(16).view(-1, 1, 1, 1) + 1) / 16 * frame
+    made = cn.fit(cn.sample(fade, "every:2x1x1")).render()
+    assert cn.psnr(made, fade) > 60
+
+
 def test_half_orders_are_tangents_of_their_powers():
     """In the middle of a long row the energy of a wave e^(iωx) is what the symbols of its differences say."""
     from coordnet.priors.plates.energy import plate_energy

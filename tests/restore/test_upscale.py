@@ -36,6 +36,13 @@ def test_nothing_shifts(factor, prior):
     assert torch.allclose(mirrored, large, atol=1e-10)
 
 
+def test_gray_frames_are_enlarged_as_pictures_and_keep_their_number():
+    frames = (255 * synthetic_photograph(30, 24).movedim(-1, 0)).round().to(torch.uint8)[[0, 1, 2, 1, 0]].numpy()
+    large = cn.upscale(frames, 2.0).signal
+    assert large.shape == (5, 60, 48)
+    np.testing.assert_array_equal(large, cn.upscale(frames[..., None], 2.0).signal[..., 0])
+
+
 def test_without_noise_the_pixels_are_the_means():
     picture = torch.rand(12, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     fit = cn.fit(cn.Samples(cn.AreaLattice((12, 9)), picture))

@@ -106,6 +106,16 @@ def test_what_is_filled_does_not_depend_on_land():
     assert np.array_equal(one[:, :, 2:], other[:, :, 2:])
 
 
+def test_a_single_frame_in_time_is_filled_as_a_map_is():
+    """As of a satellite's file of one day, whose missing values would all be land."""
+    frame, wanted = field(np.float64).isel(time=[3]), truth()[3:4]
+    made = frame.coordnet.fill(prior=CHEAP)
+    assert made.dims == frame.dims and np.isfinite(made.values).all()
+    assert float(np.square(made - wanted)[:, :, 2:].mean()) < 0.05 * float(wanted.var())
+    blocks = frame.chunk({"lat": 9}).coordnet.fill(prior=CHEAP)
+    assert np.isfinite(blocks.values).all()
+
+
 def test_times_of_cftime_and_numbers_are_times():
     cftime = pytest.importorskip("cftime")
     array = field(np.float64)

@@ -169,8 +169,13 @@ def fit_start(y: Frames, known: Mask, times: Times) -> Start:
 
 
 def _fit(binned: Float[np.ndarray, "4 bins"]) -> tuple[list[Term], float]:
-    """Return the terms of nonnegative variance that are nearest to a variogram, and the relative residual."""
+    """Return the terms of nonnegative variance that are nearest to a variogram, and the relative residual.
+
+    There are no terms if the variogram has no bins: no pairs differ, or too few are known.
+    """
     distance, lag, target, count = binned
+    if not count.size:
+        return [], 0.0
     largest = distance.max() / 2
     weight = np.minimum(count, 1e-2 * count.max()) ** 0.25 / target * np.where(distance > largest / 2, FAR_WEIGHT, 1.0)
     scales = [0.5 * 2.0**k for k in range(max(1, math.ceil(math.log2(4 * max(largest, 1.0)))))]

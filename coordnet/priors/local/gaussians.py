@@ -179,21 +179,25 @@ class Gaussians:
     def moments(
         self, groups: Iterable[Group], weights: Float[Tensor, " pairs"], channel_weights: Float[Tensor, " channels"]
     ) -> Float[Tensor, "classes size size"]:
-        """Return the weighted sums of E[xxᵀ | y] - S over the pairs of each class, in a weighted mean over channels."""
+        """Return the weighted sums of E[xxᵀ | y] - S over the pairs of each class, in a weighted mean over channels.
+
+        H is summed in double precision: α is y/s² where a class misses a patch, as at an edge in a still scene, and the
+        rounding of ααᵀ in single precision would make the covariances indefinite.
+        """
         size = self.covariances.shape[-1]
-        total = torch.zeros_like(self.covariances)
+        exact = self.covariances.double()
+        total = torch.zeros_like(exact)
         for group in groups:
             a = torch.linalg.solve_triangular(group.factor.mT, group.white.flatten(2), upper=True)
             w = group.of(weights)
             columns = (w.unsqueeze(-1) * (channel_weights / channel_weights.sum())).flatten(1)
-            h = (a * columns.unsqueeze(1)) @ a.mT
+            h = (a * columns.unsqueeze(1)).double() @ a.double().mT
             inverse = torch.cholesky_inverse(group.factor)
             if group.filled is not None:
                 inverse.diagonal(dim1=1, dim2=2).mul_(group.filled)
             h -= w.sum(1)[:, None, None] * inverse
             total.view(-1).index_add_(0, _entries(group.classes, group.index, size).flatten(), h.flatten())
-        exact = self.covariances.double()
-        return (exact @ total.double() @ exact).to(total)
+        return (exact @ total @ exact).to(self.covariances)
 
 
 def evidence(groups: Iterable[Group], channel_weights: Float[Tensor, " channels"], count: int) -> Float[Tensor, " n"]:
