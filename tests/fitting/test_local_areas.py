@@ -9,6 +9,7 @@ import coordnet as cn
 from coordnet.priors.local import cell_means
 from coordnet.priors.local import mixture as mixtures
 from coordnet.priors.local.mixture import CANDIDATES, ENERGIES, MIN_PROBABILITY
+from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE
 from coordnet.priors.local.spectra import gray_shapes
 from coordnet.sampling.grids import CellMeans
 from tests.helpers import synthetic_photograph
@@ -78,6 +79,34 @@ def test_wide_cells_take_no_larger_patches(monkeypatch):
     fit = cn.fit(samples)
     assert max(sizes) == (cell_means.CELLS * cell_means.MAX_DIVISION,) * 2
     assert cn.psnr(fit.render(), truth) > cn.psnr(cn.fit(samples, prior=None).render(), truth)
+
+
+def test_groups_condition_patches_on_their_means_as_the_textbook_does(generator):
+    x = torch.randn(3, 9, 24, generator=generator, dtype=torch.float64)
+    pixels = torch.eye(24, dtype=torch.float64).reshape(24, 4, 6)
+    rows = CellMeans((4, 6), (2, 3))(pixels).flatten(1).T
+    y = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    mean, variance = cell_means.condition_means(y, rows, x, 0.01)
+    for i in range(3):
+        deviations = x[i] - x[i].mean(0)
+        floor = GROUP_FLOOR + GROUP_SHARE * deviations.square().mean()
+        s = torch.cov(x[i].T, correction=0) + floor * torch.eye(24)
+        gain = s @ rows.T @ torch.linalg.inv(rows @ s @ rows.T + 0.01 * torch.eye(4))
+        torch.testing.assert_close(mean[i], x[i].mean(0) + gain @ (y[i] - rows @ x[i].mean(0)))
+        torch.testing.assert_close(variance[i], (s - gain @ rows @ s).diagonal())
+
+
+def test_groups_divide_cells_of_a_picture_that_repeats(monkeypatch):
+    y, x = torch.meshgrid(torch.arange(96.0), torch.arange(104.0), indexing="ij")
+    truth = 0.5 + 0.4 * torch.stack([(0.1 * x + 0.07 * y).sin().sign(), (0.08 * x - 0.12 * y).cos().sign()], -1)
+    samples = cn.sample(truth, "area:2")
+    fit = cn.fit(samples, prior=cn.Local())
+    (groups,) = fit.report.groups
+    assert groups.against == "the patches" and 0 < groups.alpha <= cell_means.GROUP_TRUST
+    monkeypatch.setattr(cell_means, "divided_from_similar", lambda y, cells, pilot, noise: pilot)
+    without = cn.fit(samples, prior=cn.Local())
+    assert without.report.groups is None
+    assert cn.psnr(fit.render(), truth) > cn.psnr(without.render(), truth) + 0.2
 
 
 def test_noise_is_removed_by_its_deviation(generator):

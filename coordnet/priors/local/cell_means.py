@@ -1,7 +1,8 @@
 """Area samples of pictures with the local prior: the pixels within each cell, by the posterior means of patches.
 
 Patches of whole cells begin at a cell, so that the same matrix A takes all of them to their means over cells, and one
-decomposition of A S Aᵀ for each shape S serves every patch; see ``mixture``.
+decomposition of A S Aᵀ for each shape S serves every patch; see ``mixture``. Groups of patches that are similar in the
+result, again of whole cells, then correct it.
 """
 
 import math
@@ -17,16 +18,17 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import in_threads
-from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.priors.local.classes import ENTRY_VARIANCE
+from coordnet.priors.local.masks import weights_of_groups
 from coordnet.priors.local.mixture import ENERGIES, Mixture
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches, PatchPosterior
+from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE, from_groups, halves, references
 from coordnet.priors.local.spectra import Channels, gray_shapes, joint_shapes
-from coordnet.priors.local.weights import best_weight
+from coordnet.priors.local.weights import MIN_IMPROVEMENT, Weight, best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
 CELLS = 4  # cells of a patch along each axis
@@ -38,6 +40,11 @@ DEGREE, INTERPOLATION = 2, LeastSquares(rcond=1e-6)
 # Share that is taken of the weight that suits the half, at most 1, as a half has sharper edges: on eight of
 # scikit-image's pictures 0.3 to 1.1 of it suited best, the least on text.
 TRUST = 0.85
+# The same share of the weight of groups. On crops of 160² of six photographs and seven other pictures, factors of 2 and
+# 3, 0.85 gains 0.02 dB more in the mean, and loses 0.24 in the place of 0.17 dB on a retina's vessels. Groups gain 0.09,
+# 0.09 and 0.05 dB by 2, 3 and 4 on crops of eight other photographs, and take half as long again; none loses.
+GROUP_TRUST = 0.7
+SIDE, STEP = 6, 4  # pixels of a patch of a group along each axis at least, and between such patches, in whole cells
 Picture = Float[Tensor, "channels height width"]
 Pixels = Float[Tensor, "channels *pixels"]
 
@@ -47,7 +54,8 @@ class LocalAreaPlan(Plan):
 
     The classes stay as they start: no patch shows what is within a cell. Quadratic splines whose means over the cells
     are the samples are what the patches are weighted against; the picture's own half, divided in the same way, decides
-    the weight. Without noise, the means of the result over the cells are the samples.
+    the weight. Groups of patches that are similar in the result then divide the cells again, with a weight by that half.
+    Without noise, the means of the result over the cells are the samples.
 
     The parameters are those of ``plan``; the encoding is replaced by Fourier's of the pixels. A ``ValueError`` is
     raised for other signals than pictures, for cells of one pixel, and where a mean is unknown.
@@ -65,41 +73,52 @@ class LocalAreaPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels *cells"]) -> Fitted:
         span = float(values.max() - values.min()) or 1.0
         y, noise = values[0] / span, self.prior.noise_in(span) ** 2
-        with tqdm(total=2, desc="patches", disable=not self.progress) as bar:
-            weight, errors, halved = half_weight(y, noise)
+        with tqdm(total=3, desc="patches", disable=not self.progress) as bar:
+            weight, grouped, halved = half_weights(y, noise)
             bar.update()
             f = splines(y, self.geometry.grid)
-            if weight:
-                f = f + weight * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - f)
+            if weight.alpha:
+                f = f + weight.alpha * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - f)
+            bar.update()
+            if grouped.alpha and max(self.cells) <= MAX_DIVISION:
+                f = f + grouped.alpha * (divided_from_similar(y, self.cells, f, noise) - f)
             bar.update()
         if not noise:
             means = CellMeans(tuple(f.shape[1:]), self.cells)
             f = f + math.prod(self.cells) * means.adjoint(y - means(f))
         report = LocalReport(
             method="posterior means of patches within cells, local prior, against splines",
-            alpha=weight,
-            hold_out_psnr={name: decibels(error, 1 / span) for name, error in errors.items()},
+            **weight.record(span, "splines"),
+            groups=weights_of_groups([grouped] if grouped.alpha else [], span, "the patches"),
         )
         coefficients = make_periodic(span * f.unsqueeze(0), self.encoding.shape)
         return Fitted(coefficients, report, halved=None if halved is None else span * halved.unsqueeze(0))
 
 
-def half_weight(y: Picture, noise: float) -> tuple[float, dict[str, float], Picture | None]:
-    """Return the weight of patches against splines that suits a picture's own half, and what it makes of the half.
+def half_weights(y: Picture, noise: float) -> tuple[Weight, Weight, Picture | None]:
+    """Return the weights of patches against splines and of groups that suit a picture's own half.
 
-    The squared errors there are in between. The weight is ``TRUST``, without errors and the half, for a picture of
-    fewer than ``FEWEST_CELLS`` cells on an axis.
+    The last is what they make of the half. The weights are ``TRUST`` and none, without the half, for a picture of fewer
+    than ``FEWEST_CELLS`` cells on an axis.
     """
     height, width = (n // 2 * 2 for n in y.shape[1:])
     if min(height, width) < FEWEST_CELLS:
-        return TRUST, {}, None
-    truth, cells = y[:, :height, :width], (2, 2)
+        return Weight(TRUST), Weight(), None
+    truth, cells, noise = y[:, :height, :width], (2, 2), noise / 4
     half = CellMeans((height, width), cells)(truth)
-    error = splines(half, (height, width)) - truth
-    step = divided(half, cells, max(noise / 4, ENTRY_VARIANCE)) - truth - error
-    weight = TRUST * min(1.0, best_weight(error.flatten(), step.flatten()))
-    parts = {"pilot": error, "local": error + weight * step}
-    return weight, {name: float(part.square().mean()) for name, part in parts.items()}, truth + parts["local"]
+    first, second = splines(half, (height, width)), divided(half, cells, max(noise, ENTRY_VARIANCE))
+    weight, f = trusted(truth, first, second, TRUST)
+    grouped, made = trusted(truth, f, divided_from_similar(half, cells, f, noise), GROUP_TRUST)
+    return (weight, grouped, made) if grouped.gain >= MIN_IMPROVEMENT else (weight, Weight(), f)
+
+
+def trusted(truth: Pixels, first: Pixels, second: Pixels, trust: float) -> tuple[Weight, Pixels]:
+    """Return a share of the weight, at most 1, that suits a second estimate of the truth, and the estimate with it."""
+    step = second - first
+    alpha = trust * min(1.0, best_weight((first - truth).flatten(), step.flatten()))
+    f = first + alpha * step
+    before, after = (float((g - truth).square().mean()) for g in (first, f))
+    return Weight(alpha, (before, after)), f
 
 
 def splines(y: Picture, shape: tuple[int, ...]) -> Pixels:
@@ -150,6 +169,40 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     fine = Patches.every(cells, lattice, shape, y.device).split(mixture.at_once)
     nothing = y.new_zeros(len(y), *lattice)
     return Estimate.of(in_threads(posterior, zip(seen, fine, strict=True), y.device), nothing).f
+
+
+def divided_from_similar(y: Picture, cells: tuple[int, ...], pilot: Pixels, noise: float) -> Pixels:
+    """Return the pixels of cells by groups of patches that are similar in a pilot, for noise of a variance on y."""
+    counts = [min(-(-SIDE // c), n) for c, n in zip(cells, y.shape[1:], strict=True)]
+    patch = tuple(c * n for c, n in zip(cells, counts, strict=True))
+    steps = [c * max(1, STEP // c) for c in cells]
+    starts = [references(n, p, s, y.device) for n, p, s in zip(pilot.shape[1:], patch, steps, strict=True)]
+    rows, means = _means(patch, cells, len(y)).to(y), CellMeans(tuple(pilot.shape[1:]), cells)
+    wide = math.prod(cells) * means.adjoint(y)
+
+    def posterior(patches: Patches, x: Tensor) -> tuple[Tensor, Tensor]:
+        return condition_means(patches.of(wide).flatten(1) @ rows.T, rows, x, noise)
+
+    return from_groups(pilot, torch.ones_like(pilot[:1], dtype=torch.bool), patch, starts, posterior)
+
+
+def condition_means(
+    y: Float[Tensor, "groups means"], rows: Float[Tensor, "means size"], x: Float[Tensor, "groups n size"], noise: float
+) -> tuple[Float[Tensor, "groups size"], Float[Tensor, "groups size"]]:
+    """Return the posterior mean and variances of patches under the Gaussians of their groups x, by means y over cells.
+
+    The Gaussians are those of ``condition``, of covariance XᵀX/n + v. With S, the ``rows`` of means over c entries
+    each, and noise of variance s² on them, K = SXᵀXSᵀ + n (v/c + s²) I and B = XᵀXSᵀ + n v Sᵀ, the posterior mean is
+    m + B K⁻¹ (y - S m), and the posterior variances are diag(XᵀX - B K⁻¹ Bᵀ)/n + v, which are at least v/2.
+    """
+    mean, n = x.mean(1), x.shape[1]
+    x = x - mean.unsqueeze(1)
+    floor = GROUP_FLOOR + GROUP_SHARE * x.square().mean((1, 2))
+    seen, ridge = x @ rows.T, n * (floor * rows[0].square().sum() + noise)
+    left = x.mT @ seen + (n * floor).reshape(-1, 1, 1) * rows.T
+    half, white = halves(seen.mT @ seen, ridge.unsqueeze(1), left, (y - mean @ rows.T).unsqueeze(2))
+    variance = (x.square().sum(1) - half.square().sum(2)) / n + floor.unsqueeze(1)
+    return mean + (half @ white)[..., 0], variance.clamp(min=GROUP_FLOOR / 2)
 
 
 def _means(shape: tuple[int, ...], cells: tuple[int, ...], channels: int) -> Float[Tensor, "means size"]:

@@ -28,7 +28,8 @@ class Local(LocalParameters, Prior):
     against the reconstruction by the ``pilot``; with weight 0 that is what is left, as in holes wider than a patch.
     Pictures, clips and volumes are then filled once more, from groups of patches that are similar in the result, again
     weighed by hidden samples, and up to twice more where that gains; mosaics once, with a fixed weight.
-    Means over the cells of a picture are divided by the classes as they start, weighed by the picture's own half.
+    Means over the cells of a picture are divided by the classes as they start, then by such groups, both weighed by
+    the picture's own half.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ A first estimate says which patches are similar and has their covariance.
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +28,7 @@ GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a gr
 FILL_BAND = ByAxes({2: 2**22, 3: 2**25})  # bytes of the distances that are found at once on a CPU
 BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
 GROUP = 48  # patches in a group
+Posterior = Callable[[Patches, Tensor], tuple[Tensor, Tensor]]
 
 
 def references(length: int, side: int, step: int, device: torch.device) -> Int[Tensor, " n"]:
@@ -124,10 +125,35 @@ def fill_from_similar(
     patch = tuple(map(min, FILL_PATCH[axes], pilot.shape[1:]))
     steps = zip(pilot.shape[1:], patch, FILL_STEP[axes], strict=True)
     starts = [references(n, p, step, pilot.device) for n, p, step in steps]
-    filling = _Filling(observed, sought, noise, share, patch, starts)
+
+    def posterior(patches: Patches, x: Tensor) -> tuple[Tensor, Tensor]:
+        known = patches.of(observed.known.expand_as(pilot)).flatten(1)
+        level = patches.of(noise).flatten(1).mean(1) if isinstance(noise, Tensor) else noise
+        return condition(patches.of(observed.values).flatten(1), known, x, level, share)
+
+    return from_groups(pilot, sought, patch, starts, posterior)
+
+
+def from_groups(
+    pilot: Float[Tensor, "channels *lattice"],
+    sought: Bool[Tensor, "#channels *lattice"],
+    patch: tuple[int, ...],
+    starts: Sequence[Int[Tensor, " _"]],
+    posterior: Posterior,
+) -> Float[Tensor, "channels *lattice"]:
+    """Return the mean of overlapping patches by what their groups say, each entry weighted by its precision.
+
+    - pilot: a signal whose similar patches are groups; its entries stay where no patch is
+    - sought: where the mean is needed; patches without such an entry are left out
+    - patch: the lengths of a patch
+    - starts: the first entries of patches along each axis
+    - posterior: ``posterior(patches, x)`` has the means and variances of patches, (patches, size) each, for groups x of
+      (patches, group, size), the channels of a patch being one after the other
+    """
+    filling = _Filling(pilot, sought, posterior, patch, starts)
     displacements = math.prod(2 * r + 1 for r in filling.reach)
     each = displacements * math.prod(map(len, (*starts[:-2], starts[-1]))) * pilot.element_size()
-    bands = starts[-2].split(at_once(each, pilot.device, FILL_BAND[axes]))
+    bands = starts[-2].split(at_once(each, pilot.device, FILL_BAND[len(patch)]))
     overlap = Overlap(pilot)
     for filled in in_threads(filling.band, bands, pilot.device):
         for part in filled:
@@ -137,14 +163,13 @@ def fill_from_similar(
 
 @dataclass(frozen=True)
 class _Filling:
-    """The posteriors of patches by their groups, a band of rows at a time; see ``fill_from_similar``."""
+    """The posteriors of patches by their groups, a band of rows at a time; see ``from_groups``."""
 
-    observed: Observed
+    pilot: Float[Tensor, "channels *lattice"]
     sought: Bool[Tensor, "#channels *lattice"]
-    noise: float | Float[Tensor, "1 *lattice"]
-    share: float
+    posterior: Posterior
     patch: tuple[int, ...]
-    starts: list[Int[Tensor, " _"]]  # those of the patches along each axis
+    starts: Sequence[Int[Tensor, " _"]]
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -164,7 +189,7 @@ class _Filling:
         return [each for part in parts for each in self._block(rows, part)]
 
     def _block(self, rows: Tensor, columns: Tensor) -> Iterator[tuple[Patches, Tensor, Tensor]]:
-        pilot, patch, lattice = self.observed.pilot, self.patch, tuple(self.observed.pilot.shape[1:])
+        pilot, patch, lattice = self.pilot, self.patch, tuple(self.pilot.shape[1:])
         before = self.starts[:-2]
         patches = Patches(lattice, patch, flat_indices((*before, rows, columns), lattice))
         needed = patches.of(self.sought).flatten(1).any(1).nonzero()[:, 0]
@@ -181,12 +206,9 @@ class _Filling:
             yield self._posterior(groups[at], Patches(lattice, patch, patches.corners[at]))
 
     def _posterior(self, groups: Int[Tensor, "n group"], patches: Patches) -> tuple[Patches, Tensor, Tensor]:
-        similars = Patches(patches.lattice, self.patch, groups.flatten()).of(self.observed.pilot)
-        x = similars.unflatten(0, groups.shape).flatten(2)
-        known = patches.of(self.observed.known.expand_as(self.observed.pilot)).flatten(1)
-        level = patches.of(self.noise).flatten(1).mean(1) if isinstance(self.noise, Tensor) else self.noise
-        mean, variance = condition(patches.of(self.observed.values).flatten(1), known, x, level, self.share)
-        shape = (len(groups), len(self.observed.pilot), math.prod(self.patch))
+        similars = Patches(patches.lattice, self.patch, groups.flatten()).of(self.pilot)
+        mean, variance = self.posterior(patches, similars.unflatten(0, groups.shape).flatten(2))
+        shape = (len(groups), len(self.pilot), math.prod(self.patch))
         return patches, mean.reshape(shape), variance.reshape(shape)
 
 
@@ -220,16 +242,16 @@ def condition(
     if most < x.shape[1]:
         index = known.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
         seen = x.gather(2, index.unsqueeze(1).expand(-1, x.shape[1], -1)) * known.gather(1, index).unsqueeze(1)
-        half, white = _halves(seen.mT @ seen, ridge, x.mT @ seen, deviation.gather(1, index.unsqueeze(2)))
+        half, white = halves(seen.mT @ seen, ridge, x.mT @ seen, deviation.gather(1, index.unsqueeze(2)))
         variance = (x.square().sum(1) - half.square().sum(2)).clamp(min=0) / x.shape[1]
     else:
         seen = x * known.unsqueeze(1)
-        half, white = _halves(seen @ seen.mT, ridge, x.mT, seen @ deviation)
+        half, white = halves(seen @ seen.mT, ridge, x.mT, seen @ deviation)
         variance = (floor + noise).unsqueeze(1) * half.square().sum(2)
     return mean + (half @ white)[..., 0], floor.unsqueeze(1) + variance
 
 
-def _halves(gram: Tensor, ridge: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def halves(gram: Tensor, ridge: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Return left L⁻ᵀ and L⁻¹ right for gram + ridge I = LLᵀ."""
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
     factor = cholesky(gram)
