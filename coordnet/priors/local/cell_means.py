@@ -40,9 +40,9 @@ DEGREE, INTERPOLATION = 2, LeastSquares(rcond=1e-6)
 # Share that is taken of the weight that suits the half, at most 1, as a half has sharper edges: on eight of
 # scikit-image's pictures 0.3 to 1.1 of it suited best, the least on text.
 TRUST = 0.85
-# The same share of the weight of groups. On crops of 160² of six photographs and seven other pictures, factors of 2 and
-# 3, 0.85 gains 0.02 dB more in the mean, and loses 0.24 in the place of 0.17 dB on a retina's vessels. Groups gain 0.09,
-# 0.09 and 0.05 dB by 2, 3 and 4 on crops of eight other photographs, and take half as long again; none loses.
+# The same share of the weight of groups. On crops of 160² of six photographs and seven other pictures, by 2 and 3, 0.85
+# gains 0.02 dB more in the mean, and loses 0.24 in the place of 0.17 dB on a retina's vessels. Groups gain 0.09, 0.09
+# and 0.05 dB by 2, 3 and 4 on crops of eight other photographs, and take half as long again; none loses.
 GROUP_TRUST = 0.7
 SIDE, STEP = 6, 4  # pixels of a patch of a group along each axis at least, and between such patches, in whole cells
 Picture = Float[Tensor, "channels height width"]
@@ -54,8 +54,8 @@ class LocalAreaPlan(Plan):
 
     The classes stay as they start: no patch shows what is within a cell. Quadratic splines whose means over the cells
     are the samples are what the patches are weighted against; the picture's own half, divided in the same way, decides
-    the weight. Groups of patches that are similar in the result then divide the cells again, with a weight by that half.
-    Without noise, the means of the result over the cells are the samples.
+    the weight. Groups of patches that are similar in the result then divide the cells again, with a weight by that
+    half. Without noise, the means of the result over the cells are the samples.
 
     The parameters are those of ``plan``; the encoding is replaced by Fourier's of the pixels. A ``ValueError`` is
     raised for other signals than pictures, for cells of one pixel, and where a mean is unknown.
