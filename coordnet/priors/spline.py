@@ -98,7 +98,7 @@ def _onto_grid(
 
 def _step_correlation(values: Float[Tensor, "*_"], axis: int) -> Float[Tensor, ""]:
     """Return the correlation 2 Σ dᵢdᵢ₊₁ / Σ (dᵢ² + dᵢ₊₁²) of neighboring steps d along an axis; 0 if it is negative."""
-    steps = values.diff(dim=axis).movedim(axis, 0)
+    steps = values.diff(dim=axis).movedim(axis, 0).double()  # squares of float32 may be beyond its range
     before, after = steps[:-1], steps[1:]
     energy = (before.square() + after.square()).sum()
     return (2 * (before * after).sum() / energy.clamp(min=torch.finfo(energy.dtype).tiny)).clamp(min=0)

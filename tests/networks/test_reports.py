@@ -40,7 +40,7 @@ REPORTS = [
     PlateReport(method="plates", order=2, cutoff=None, tried=[], beyond_samples=0.0, device="cpu", hold_out_psnr={}),
     LOCAL,
     UNWEIGHED,
-    replace(LOCAL, groups=PatchWeight(**WEIGHTS, hold_out_psnr=SCORES)),
+    replace(LOCAL, groups=[PatchWeight(**WEIGHTS, hold_out_psnr=SCORES)]),
     LocalReport(method="areas", alpha=0.7, hold_out_psnr={"splines": 30.0, "local": 31.0}),
     LocalReport(method="noise", prior="Local()", patch=[8, 8], noise=0.1),
     TrainingReport(method="Adam", epochs=2, loss=0.1, learning_rate=0.01),
