@@ -91,7 +91,7 @@ def _tell_of_each_other(
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have steps that correlate or, alone or as colors on several axes, are of one roughness."""
     part = middle(samples.values.shape[:-1], MIDDLE_NODES)
-    values = samples.values.detach()[part].cpu()[..., chosen]
+    values = samples.values.detach()[part].cpu().double()[..., chosen]  # squares of float32 may be beyond its range
     known = (samples.geometry.full_weights[part].cpu() > 0).expand(*values.shape[:-1], samples.channels)[..., chosen]
     steps, both = _differences(values, known, 1)
     correlations, count = _correlations(steps, both)
