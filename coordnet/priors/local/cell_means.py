@@ -98,8 +98,8 @@ class LocalAreaPlan(Plan):
 def half_weights(y: Picture, noise: float) -> tuple[Weight, Weight, Picture | None]:
     """Return the weights of patches against splines and of groups that suit a picture's own half.
 
-    The last is what they make of the half. The weights are ``TRUST`` and none, without the half, for a picture of fewer
-    than ``FEWEST_CELLS`` cells on an axis.
+    The last is what patches make of the half, against which a denoiser is weighed: groups do a part of its work. The
+    weights are ``TRUST`` and none, without the half, for a picture of fewer than ``FEWEST_CELLS`` cells on an axis.
     """
     height, width = (n // 2 * 2 for n in y.shape[1:])
     if min(height, width) < FEWEST_CELLS:
@@ -108,8 +108,8 @@ def half_weights(y: Picture, noise: float) -> tuple[Weight, Weight, Picture | No
     half = CellMeans((height, width), cells)(truth)
     first, second = splines(half, (height, width)), divided(half, cells, max(noise, ENTRY_VARIANCE))
     weight, f = trusted(truth, first, second, TRUST)
-    grouped, made = trusted(truth, f, divided_from_similar(half, cells, f, noise), GROUP_TRUST)
-    return (weight, grouped, made) if grouped.gain >= MIN_IMPROVEMENT else (weight, Weight(), f)
+    grouped, _ = trusted(truth, f, divided_from_similar(half, cells, f, noise), GROUP_TRUST)
+    return weight, grouped if grouped.gain >= MIN_IMPROVEMENT else Weight(), f
 
 
 def trusted(truth: Pixels, first: Pixels, second: Pixels, trust: float) -> tuple[Weight, Pixels]:
