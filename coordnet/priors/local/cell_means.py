@@ -42,7 +42,7 @@ DEGREE, INTERPOLATION = 2, LeastSquares(rcond=1e-6)
 TRUST = 0.85
 # The same share of the weight of groups. On crops of 160² of six photographs and seven other pictures, by 2 and 3, 0.85
 # gains 0.02 dB more in the mean, and loses 0.24 in the place of 0.17 dB on a retina's vessels. Groups gain 0.09, 0.09
-# and 0.05 dB by 2, 3 and 4 on crops of eight other photographs, and take half as long again; none loses.
+# and 0.05 dB by 2, 3 and 4 on crops of eight other photographs, none of which loses, and nearly double the time.
 GROUP_TRUST = 0.7
 SIDE, STEP = 6, 4  # pixels of a patch of a group along each axis at least, and between such patches, in whole cells
 Picture = Float[Tensor, "channels height width"]
