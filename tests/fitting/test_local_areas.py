@@ -96,6 +96,7 @@ def test_groups_condition_patches_on_their_means_as_the_textbook_does(generator)
         torch.testing.assert_close(variance[i], (s - gain @ rows @ s).diagonal())
 
 
+@pytest.mark.slow
 def test_groups_divide_cells_of_a_picture_that_repeats(monkeypatch):
     y, x = torch.meshgrid(torch.arange(96.0), torch.arange(104.0), indexing="ij")
     truth = 0.5 + 0.4 * torch.stack([(0.1 * x + 0.07 * y).sin().sign(), (0.08 * x - 0.12 * y).cos().sign()], -1)
@@ -103,6 +104,8 @@ def test_groups_divide_cells_of_a_picture_that_repeats(monkeypatch):
     fit = cn.fit(samples, prior=cn.Local())
     (groups,) = fit.report.groups
     assert groups.against == "the patches" and 0 < groups.alpha <= cell_means.GROUP_TRUST
+    wide = cn.Samples(cn.AreaLattice((8 * 48, 8 * 52), (8, 8)), samples.values)
+    assert cn.fit(wide, prior=cn.Local()).report.groups is None  # its half is the same, but such cells are too wide
     monkeypatch.setattr(cell_means, "divided_from_similar", lambda y, cells, pilot, noise: pilot)
     without = cn.fit(samples, prior=cn.Local())
     assert without.report.groups is None

@@ -74,13 +74,13 @@ class LocalAreaPlan(Plan):
         span = float(values.max() - values.min()) or 1.0
         y, noise = values[0] / span, self.prior.noise_in(span) ** 2
         with tqdm(total=3, desc="patches", disable=not self.progress) as bar:
-            weight, grouped, halved = half_weights(y, noise)
+            weight, grouped, halved = half_weights(y, noise, with_groups=max(self.cells) <= MAX_DIVISION)
             bar.update()
             f = splines(y, self.geometry.grid)
             if weight.alpha:
                 f = f + weight.alpha * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - f)
             bar.update()
-            if grouped.alpha and max(self.cells) <= MAX_DIVISION:
+            if grouped.alpha:
                 f = f + grouped.alpha * (divided_from_similar(y, self.cells, f, noise) - f)
             bar.update()
         if not noise:
@@ -95,11 +95,12 @@ class LocalAreaPlan(Plan):
         return Fitted(coefficients, report, halved=None if halved is None else span * halved.unsqueeze(0))
 
 
-def half_weights(y: Picture, noise: float) -> tuple[Weight, Weight, Picture | None]:
+def half_weights(y: Picture, noise: float, *, with_groups: bool) -> tuple[Weight, Weight, Picture | None]:
     """Return the weights of patches against splines and of groups that suit a picture's own half.
 
     The last is what patches make of the half, against which a denoiser is weighed: groups do a part of its work. The
     weights are ``TRUST`` and none, without the half, for a picture of fewer than ``FEWEST_CELLS`` cells on an axis.
+    Groups have no weight either where they are not asked for, as they divide no cells into more than ``MAX_DIVISION``.
     """
     height, width = (n // 2 * 2 for n in y.shape[1:])
     if min(height, width) < FEWEST_CELLS:
@@ -108,6 +109,8 @@ def half_weights(y: Picture, noise: float) -> tuple[Weight, Weight, Picture | No
     half = CellMeans((height, width), cells)(truth)
     first, second = splines(half, (height, width)), divided(half, cells, max(noise, ENTRY_VARIANCE))
     weight, f = trusted(truth, first, second, TRUST)
+    if not with_groups:
+        return weight, Weight(), f
     grouped, _ = trusted(truth, f, divided_from_similar(half, cells, f, noise), GROUP_TRUST)
     return weight, grouped if grouped.gain >= MIN_IMPROVEMENT else Weight(), f
 
