@@ -57,13 +57,13 @@ def test_it_corrects_the_pilot_where_it_is_sought(stripes):
 def test_groups_pass_again_while_hidden_samples_gain(stripes):
     f, known, pilot = stripes
     signal, hidden = masks.Signal(f * known, known, 1.0), ~known
-    weights, made = signal.weigh_groups(pilot, f, hidden)
-    torch.testing.assert_close(made, signal.grouped(pilot, hidden, weights))
+    weights, made = signal.weigh_groups(pilot, pilot, f, hidden)
+    torch.testing.assert_close(made, signal.grouped(pilot, pilot, hidden, weights))
     errors = [(g - f)[hidden.expand(2, -1, -1)].square().mean() for g in (signal.from_similar(pilot, hidden), made)]
     assert len(weights) > 1 and float(errors[1]) < 0.8 * float(errors[0])
     for before, after in pairwise(weights):
         assert before.gain >= masks.PASS_GAIN and after.errors[0] == pytest.approx(before.errors[1])
-    assert signal.weigh_groups(f, f, hidden)[0] == []
+    assert signal.weigh_groups(f, f, f, hidden)[0] == []
 
 
 def test_frames_of_a_clip_fill_each_other(generator):

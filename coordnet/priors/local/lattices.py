@@ -58,7 +58,7 @@ class LocalLatticePlan(Plan):
             f = signal.kept(linear + weight.alpha * (local - linear))
             bar.update()
             record["groups"] = weights_of_groups(grouped, signal.range, "the patches")
-            f = signal.grouped(f, ~signal.known, grouped)
+            f = signal.grouped(linear, f, ~signal.known, grouped)
             bar.update()
         coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.encoding.shape)
         method = "posterior means of patches, local prior, against linear interpolation"
@@ -79,7 +79,7 @@ class LocalLatticePlan(Plan):
         weight = choose_weight(hidden, truth, linear, local)
         f, grouped = signal.kept(linear + weight.alpha * (local - linear)), list[Weight]()
         if f.ndim == 3 and weight.alpha:
-            grouped, f = signal.weigh_groups(f, truth, hidden)
+            grouped, f = signal.weigh_groups(linear, f, truth, hidden)
         return weight, grouped, replace(judged, estimate=signal.range * f)
 
     def _both(self, samples: Samples) -> tuple[Signal, Tensor, Estimate, Tensor]:

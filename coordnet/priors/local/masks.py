@@ -20,7 +20,7 @@ from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
 from coordnet.priors.local.mixture import MOST_ROUNDS
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
-from coordnet.priors.local.similar_patches import GROUP_SHARE, fill_from_similar
+from coordnet.priors.local.similar_patches import GROUP_SHARE, fill_from_similar, where_moved
 from coordnet.priors.local.spectra import Channels
 from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.sampling.samples import Geometry
@@ -76,27 +76,42 @@ class Signal:
         """Return the estimate of groups of similar patches; see ``fill_from_similar``."""
         return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)
 
-    def grouped(self, f: Lattice, sought: Mask, weights: Sequence[Weight], noise: float = KNOWN_NOISE) -> Lattice:
-        """Return an estimate after passes of groups of similar patches with some weights."""
+    def grouped(
+        self, before: Lattice, f: Lattice, sought: Mask, weights: Sequence[Weight], noise: float = KNOWN_NOISE
+    ) -> Lattice:
+        """Return an estimate after passes of groups of similar patches with some weights.
+
+        Each pass is where the estimate moved; it had moved from the one ``before``.
+        """
         for share, weight in zip(GROUP_SHARES, weights, strict=False):
-            f = f + weight.alpha * (self.from_similar(f, sought, noise, share) - f)
+            sought = where_moved(f - before, sought)
+            before, f = f, f + weight.alpha * (self.from_similar(f, sought, noise, share) - f)
         return f
 
     def weigh_groups(
-        self, f: Lattice, truth: Lattice, hidden: Mask, noise: float = KNOWN_NOISE, *, clustered: bool = False
+        self,
+        before: Lattice,
+        f: Lattice,
+        truth: Lattice,
+        hidden: Mask,
+        noise: float = KNOWN_NOISE,
+        *,
+        clustered: bool = False,
     ) -> tuple[list[Weight], Lattice]:
-        """Return the weights of passes of groups by hidden samples, and the estimate with them.
+        """Return the weights of passes of groups by hidden samples, and the estimate with them; see ``grouped``.
 
         One more pass is tried where the last one lowers the squared error by ``PASS_GAIN`` of it.
         """
         weights: list[Weight] = []
+        sought = ~self.known
         for share in GROUP_SHARES:
-            third = self.from_similar(f, ~self.known, noise, share)
+            sought = where_moved(f - before, sought)
+            third = self.from_similar(f, sought, noise, share)
             weight = choose_weight(hidden, truth, f, third, clustered=clustered)
             if not weight.alpha:
                 break
             weights.append(weight)
-            f = f + weight.alpha * (third - f)
+            before, f = f, f + weight.alpha * (third - f)
             if weight.gain < PASS_GAIN:
                 break
         return weights, f
@@ -181,7 +196,7 @@ class LocalPlan(Plan):
                 learned = estimate.mapped(signal.range)
             bar.update()
             record["groups"] = weights_of_groups(grouped, signal.range, "the patches" if weight.alpha else PILOT)
-            f = signal.grouped(f, sought, grouped, self._noise(signal))
+            f = signal.grouped(pilot, f, sought, grouped, self._noise(signal))
             bar.update()
         return f, record, learned, held_out
 
@@ -205,9 +220,10 @@ class LocalPlan(Plan):
         if len(lattice) not in (2, 3):
             return classes, weight, (), replace(held_out, estimate=signal.range * f)
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
-        shown, inner, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
-        truth = deciding.part(part).values
-        grouped, f[(..., *part)] = shown.weigh_groups(inner, truth, hidden, self._noise(signal), clustered=clustered)
+        shown, hidden = shown.part(part), hidden[(..., *part)]
+        before, inner, truth = (g[(..., *part)] for g in (first, f, deciding.values))
+        noise = self._noise(signal)
+        grouped, f[(..., *part)] = shown.weigh_groups(before, inner, truth, hidden, noise, clustered=clustered)
         update()
         return classes, weight, grouped, replace(held_out, estimate=signal.range * f)
 

@@ -28,6 +28,7 @@ GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a gr
 FILL_BAND = ByAxes({2: 2**22, 3: 2**25})  # bytes of the distances that are found at once on a CPU
 BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
 GROUP = 48  # patches in a group
+MOVED = 0.2
 Posterior = Callable[[Patches, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -105,6 +106,20 @@ def _window_sums(f: Tensor, n: int, axis: int) -> Tensor:
     count = half.shape[axis] - n // 2
     total = half.narrow(axis, 0, count) + half.narrow(axis, n // 2, count)
     return total.narrow(axis, 0, count - 1).add_(f.narrow(axis, n - 1, count - 1)) if n % 2 else total
+
+
+def where_moved(
+    step: Float[Tensor, "channels *lattice"], sought: Bool[Tensor, "#channels *lattice"]
+) -> Bool[Tensor, "#channels *lattice"]:
+    """Return the sought entries around which a step from one estimate to the next is long, all if it is zero.
+
+    Groups gain where the estimate before gained. The squared step, summed over a patch around an entry, is at least
+    ``MOVED`` of its mean over sought entries.
+    """
+    patch = FILL_PATCH[step.ndim - 1]
+    around = [n for side in reversed(patch) for n in (side // 2, (side - 1) // 2)]
+    energy = box_sums(pad(step.square().sum(0), around), patch)
+    return sought & (energy >= MOVED * (energy * sought).sum() / sought.sum().clamp(min=1))
 
 
 def fill_from_similar(
