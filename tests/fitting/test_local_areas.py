@@ -106,7 +106,7 @@ def test_groups_divide_cells_of_a_picture_that_repeats(monkeypatch):
     assert groups.against == "the patches" and 0 < groups.alpha <= cell_means.GROUP_TRUST
     wide = cn.Samples(cn.AreaLattice((8 * 48, 8 * 52), (8, 8)), samples.values)
     assert cn.fit(wide, prior=cn.Local()).report.groups is None  # its half is the same, but such cells are too wide
-    monkeypatch.setattr(cell_means, "divided_from_similar", lambda y, cells, pilot, noise: pilot)
+    monkeypatch.setattr(cell_means, "divided_from_similar", lambda y, cells, first, pilot, noise: pilot)
     without = cn.fit(samples, prior=cn.Local())
     assert without.report.groups is None
     assert cn.psnr(fit.render(), truth) > cn.psnr(without.render(), truth) + 0.2

@@ -9,7 +9,14 @@ from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local, masks, similar_patches
 from coordnet.priors.local.patches import Observed
-from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
+from coordnet.priors.local.similar_patches import (
+    GROUP_FLOOR,
+    GROUP_SHARE,
+    THINNED,
+    condition,
+    fill_from_similar,
+    where_moved,
+)
 from coordnet.priors.local.weights import Weight
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
@@ -25,12 +32,13 @@ def test_the_posterior_is_the_textbook_s(count, size, generator):
     for i, o in enumerate(known):
         deviations = x[i] - x[i].mean(0)
         floor = GROUP_FLOOR + GROUP_SHARE * deviations.square().mean()
-        s = torch.cov(x[i].T, correction=0) + floor * torch.eye(size)
-        gain = s[:, o] @ torch.linalg.inv(s[o][:, o] + 0.01 * torch.eye(int(o.sum())))
+        groups = deviations, deviations[::THINNED]
+        all_of_it, few = (d.T @ d / len(d) + floor * torch.eye(size) for d in groups)
+        gains = [s[:, o] @ torch.linalg.inv(s[o][:, o] + 0.01 * torch.eye(int(o.sum()))) for s in (all_of_it, few)]
         unknown = ~o  # a known entry has the noise's and the floor's share of the floor left
-        expected = x[i].mean(0) + gain @ (y[i] - x[i].mean(0))[o]
+        expected = x[i].mean(0) + gains[0] @ (y[i] - x[i].mean(0))[o]
         torch.testing.assert_close(mean[i][unknown], expected[unknown])
-        torch.testing.assert_close(variance[i][unknown], (s - gain @ s[o]).diagonal()[unknown])
+        torch.testing.assert_close(variance[i][unknown], (few - gains[1] @ few[o]).diagonal()[unknown])
 
 
 @pytest.fixture
@@ -52,6 +60,18 @@ def test_it_corrects_the_pilot_where_it_is_sought(stripes):
     corner[:, 0, 0] = True
     part = fill_from_similar(Observed(f * known, known, pilot), corner, 1e-5)
     assert torch.equal(part[:, 6:], pilot[:, 6:]) and torch.equal(part[:, :, 6:], pilot[:, :, 6:])
+
+
+def test_groups_fill_where_the_estimate_moved():
+    step = torch.zeros(2, 30, 40)
+    step[:, 12, 20], step[0, 12, 30] = 1.0, 0.1
+    sought = torch.ones(1, 30, 40, dtype=torch.bool)
+    expected = torch.zeros_like(sought)
+    expected[:, 10:16, 18:24] = True  # the patches around these entries have the long step
+    assert torch.equal(where_moved(step, sought), expected)
+    sought[:, 12:] = False
+    assert torch.equal(where_moved(step, sought), sought & expected)
+    assert torch.equal(where_moved(0 * step, sought), sought)
 
 
 def test_groups_pass_again_while_hidden_samples_gain(stripes):

@@ -26,7 +26,14 @@ from coordnet.priors.local.masks import weights_of_groups
 from coordnet.priors.local.mixture import ENERGIES, Mixture
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches, PatchPosterior
-from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE, from_groups, halves, references
+from coordnet.priors.local.similar_patches import (
+    GROUP_FLOOR,
+    GROUP_SHARE,
+    from_groups,
+    references,
+    ridge_factor,
+    where_moved,
+)
 from coordnet.priors.local.spectra import Channels, gray_shapes, joint_shapes
 from coordnet.priors.local.weights import MIN_IMPROVEMENT, Weight, best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
@@ -76,12 +83,12 @@ class LocalAreaPlan(Plan):
         with tqdm(total=3, desc="patches", disable=not self.progress) as bar:
             weight, grouped, halved = half_weights(y, noise, with_groups=max(self.cells) <= MAX_DIVISION)
             bar.update()
-            f = splines(y, self.geometry.grid)
+            first = f = splines(y, self.geometry.grid)
             if weight.alpha:
-                f = f + weight.alpha * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - f)
+                f = first + weight.alpha * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - first)
             bar.update()
             if grouped.alpha:
-                f = f + grouped.alpha * (divided_from_similar(y, self.cells, f, noise) - f)
+                f = f + grouped.alpha * (divided_from_similar(y, self.cells, first, f, noise) - f)
             bar.update()
         if not noise:
             means = CellMeans(tuple(f.shape[1:]), self.cells)
@@ -111,7 +118,7 @@ def half_weights(y: Picture, noise: float, *, with_groups: bool) -> tuple[Weight
     weight, f = trusted(truth, first, second, TRUST)
     if not with_groups:
         return weight, Weight(), f
-    grouped, _ = trusted(truth, f, divided_from_similar(half, cells, f, noise), GROUP_TRUST)
+    grouped, _ = trusted(truth, f, divided_from_similar(half, cells, first, f, noise), GROUP_TRUST)
     return weight, grouped if grouped.gain >= MIN_IMPROVEMENT else Weight(), f
 
 
@@ -174,8 +181,11 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     return Estimate.of(in_threads(posterior, zip(seen, fine, strict=True), y.device), nothing).f
 
 
-def divided_from_similar(y: Picture, cells: tuple[int, ...], pilot: Pixels, noise: float) -> Pixels:
-    """Return the pixels of cells by groups of patches that are similar in a pilot, for noise of a variance on y."""
+def divided_from_similar(y: Picture, cells: tuple[int, ...], first: Pixels, pilot: Pixels, noise: float) -> Pixels:
+    """Return the pixels of cells by groups of patches that are similar in a pilot, for noise of a variance on y.
+
+    The pilot stays where it has hardly moved from the ``first`` estimate; see ``where_moved``.
+    """
     counts = [min(-(-SIDE // c), n) for c, n in zip(cells, y.shape[1:], strict=True)]
     patch = tuple(c * n for c, n in zip(cells, counts, strict=True))
     steps = [c * max(1, STEP // c) for c in cells]
@@ -186,7 +196,8 @@ def divided_from_similar(y: Picture, cells: tuple[int, ...], pilot: Pixels, nois
     def posterior(patches: Patches, x: Tensor) -> tuple[Tensor, Tensor]:
         return condition_means(patches.of(wide).flatten(1) @ rows.T, rows, x, noise)
 
-    return from_groups(pilot, torch.ones_like(pilot[:1], dtype=torch.bool), patch, starts, posterior)
+    sought = where_moved(pilot - first, torch.ones_like(pilot[:1], dtype=torch.bool))
+    return from_groups(pilot, sought, patch, starts, posterior)
 
 
 def condition_means(
@@ -203,7 +214,9 @@ def condition_means(
     floor = GROUP_FLOOR + GROUP_SHARE * x.square().mean((1, 2))
     seen, ridge = x @ rows.T, n * (floor * rows[0].square().sum() + noise)
     left = x.mT @ seen + (n * floor).reshape(-1, 1, 1) * rows.T
-    half, white = halves(seen.mT @ seen, ridge.unsqueeze(1), left, (y - mean @ rows.T).unsqueeze(2))
+    factor = ridge_factor(seen.mT @ seen, ridge.unsqueeze(1))
+    half = torch.linalg.solve_triangular(factor.mT, left, upper=True, left=False)  # in this order needs no copies
+    white = torch.linalg.solve_triangular(factor, (y - mean @ rows.T).unsqueeze(2), upper=False)
     variance = (x.square().sum(1) - half.square().sum(2)) / n + floor.unsqueeze(1)
     return mean + (half @ white)[..., 0], variance.clamp(min=GROUP_FLOOR / 2)
 

@@ -28,7 +28,12 @@ GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a gr
 FILL_BAND = ByAxes({2: 2**22, 3: 2**25})  # bytes of the distances that are found at once on a CPU
 BYTES_AT_ONCE = 3 * 2**21  # bytes of the groups that are solved at once on a CPU
 GROUP = 48  # patches in a group
+# Least square of a step around an entry, relative to the mean, with which groups fill it: 0.2 spares a third to two
+# thirds of the patches of each pass, and costs 0.01 dB on crops of eleven pictures.
 MOVED = 0.2
+# Distance of the patches of a group that give posterior variances: all of them take half the time again. On crops of
+# four pictures, half of them known or under text, every second one costs 0.01 dB, every third 0.02 dB.
+THINNED = 2
 Posterior = Callable[[Patches, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -241,34 +246,22 @@ def condition(
     entries o of y, with C = X_o X_oᵀ + n (v + s²) I for noise of variance s²,
 
     - the posterior mean is m + Xᵀ C⁻¹ X_o (y - m)_o;
-    - the posterior variances are v + (v + s²) diag(XᵀC⁻¹X).
-
-    Where fewer entries are known than a group has patches, the same comes from K = X_oᵀX_o + n (v + s²) I of their
-    number: the mean m + XᵀX_o K⁻¹ (y - m)_o, and the variances v + diag(XᵀX - XᵀX_o K⁻¹ X_oᵀX)/n.
+    - the posterior variances are v + (v + s²) diag(XᵀC⁻¹X), from every ``THINNED``-th patch of the group alone.
 
     Yu, Sapiro and Mallat (2012) condition a Gaussian on a part of a patch.
     """
     mean = x.mean(1)
     x = x - mean.unsqueeze(1)
     floor = GROUP_FLOOR + share * x.square().mean((1, 2))
-    deviation = torch.where(known, y - mean, 0.0).unsqueeze(2)
-    ridge = (x.shape[1] * (floor + noise)).unsqueeze(1)
-    most = int(known.sum(1).max())
-    if most < x.shape[1]:
-        index = known.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-        seen = x.gather(2, index.unsqueeze(1).expand(-1, x.shape[1], -1)) * known.gather(1, index).unsqueeze(1)
-        half, white = halves(seen.mT @ seen, ridge, x.mT @ seen, deviation.gather(1, index.unsqueeze(2)))
-        variance = (x.square().sum(1) - half.square().sum(2)).clamp(min=0) / x.shape[1]
-    else:
-        seen = x * known.unsqueeze(1)
-        half, white = halves(seen @ seen.mT, ridge, x.mT, seen @ deviation)
-        variance = (floor + noise).unsqueeze(1) * half.square().sum(2)
-    return mean + (half @ white)[..., 0], floor.unsqueeze(1) + variance
+    total, seen = (floor + noise).unsqueeze(1), x * known.unsqueeze(1)
+    gram, few = seen @ seen.mT, x[:, ::THINNED]
+    weights = torch.cholesky_solve(seen @ (y - mean).unsqueeze(2), ridge_factor(gram, x.shape[1] * total))
+    factor = ridge_factor(gram[:, ::THINNED, ::THINNED], few.shape[1] * total)
+    half = torch.linalg.solve_triangular(factor.mT, few.mT, upper=True, left=False)  # in this order needs no copies
+    variance = floor.unsqueeze(1) + total * half.square().sum(2)
+    return mean + (weights.mT @ x)[:, 0], variance
 
 
-def halves(gram: Tensor, ridge: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Return left L⁻ᵀ and L⁻¹ right for gram + ridge I = LLᵀ."""
-    gram.diagonal(dim1=1, dim2=2).add_(ridge)
-    factor = cholesky(gram)
-    half = torch.linalg.solve_triangular(factor.mT, left, upper=True, left=False)  # in this order needs no copies
-    return half, torch.linalg.solve_triangular(factor, right, upper=False)
+def ridge_factor(gram: Float[Tensor, "groups n n"], ridge: Float[Tensor, "groups 1"]) -> Float[Tensor, "groups n n"]:
+    """Return the Cholesky factors of matrices to whose diagonals a ridge is added."""
+    return cholesky(gram + torch.diag_embed(ridge.expand(gram.shape[:2])))
