@@ -80,6 +80,12 @@ def known_values(samples: Samples) -> list[Float[Tensor, " _"]]:
     return [values[..., k][known[..., k]] for k in range(samples.channels)]
 
 
+def steps_correlate(values: Float[Tensor, "*lattice channels"]) -> bool:
+    """Return whether the steps of neighbors correlate in each pair of channels, so that all tell of each other."""
+    values = values.detach().cpu().double()
+    return bool(_correlate(*_differences(values, torch.ones_like(values, dtype=torch.bool), 1))[0].all())
+
+
 def _within(measures: Float[Tensor, " n"], ratio: float) -> Bool[Tensor, "n n"]:
     """Return which pairs of positive numbers differ by at most a factor."""
     ratios = measures[:, None] / measures
@@ -94,8 +100,7 @@ def _tell_of_each_other(
     values = samples.values.detach()[part].cpu().double()[..., chosen]  # squares of float32 may be beyond its range
     known = (samples.geometry.full_weights[part].cpu() > 0).expand(*values.shape[:-1], samples.channels)[..., chosen]
     steps, both = _differences(values, known, 1)
-    correlations, count = _correlations(steps, both)
-    tells = ((correlations.abs() >= LEAST_CORRELATION) & (count >= FEWEST_STEPS)).fill_diagonal_(True)
+    tells, count = _correlate(steps, both)
     if values.ndim == 2:
         return tells | (count < FEWEST_STEPS)
     alone = (tells.sum(0) == 1) | are_colors
@@ -147,12 +152,13 @@ def _at_distance(
     return torch.where(known, torch.cat(differences), 0), known
 
 
-def _correlations(
+def _correlate(
     steps: Float[Tensor, "steps n"], known: Bool[Tensor, "steps n"]
-) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
-    """Return the correlations of steps that two channels know, less each channel's mean, and the numbers of them."""
+) -> tuple[Bool[Tensor, "n n"], Float[Tensor, "n n"]]:
+    """Return which channels have enough steps that correlate, less each channel's mean, and how many both know."""
     seen = known.to(steps)
     steps = torch.where(known, steps - steps.sum(0) / seen.sum(0), 0)
     energies = steps.square().T @ seen
-    correlations = (steps.T @ steps) / (energies * energies.T).sqrt()
-    return correlations.nan_to_num(0), seen.T @ seen
+    correlations, count = (steps.T @ steps) / (energies * energies.T).sqrt(), seen.T @ seen
+    correlate = (correlations.abs() >= LEAST_CORRELATION) & (count >= FEWEST_STEPS)
+    return correlate.fill_diagonal_(True), count

@@ -6,7 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.fitting.by_channel import by_channel
-from coordnet.fitting.channel_groups import channel_groups
+from coordnet.fitting.channel_groups import LEAST_CORRELATION, channel_groups, steps_correlate
 
 from ..helpers import synthetic_photograph
 
@@ -173,3 +173,14 @@ def test_a_channel_of_which_nothing_is_known_is_refused():
     samples = cn.sample(synthetic_photograph(12, 10), known)
     with pytest.raises(ValueError, match="`samples`: expected a known value in each channel, received none in"):
         cn.fit(samples)
+
+
+@pytest.mark.parametrize("shared", [0.2, 0.6, 0.9])
+def test_steps_correlate_as_numpy_says(shared):
+    white = np.random.default_rng(1).normal(size=(3, 40, 30))
+    walks = np.cumsum(shared * white[0] + (1 - shared) * white[1:], 1)
+    steps = [np.concatenate([np.diff(walk, axis=0).ravel(), np.diff(walk, axis=1).ravel()]) for walk in walks]
+    expected = bool(abs(np.corrcoef(steps)[0, 1]) >= LEAST_CORRELATION)
+    assert steps_correlate(torch.from_numpy(np.moveaxis(walks, 0, -1))) == expected == (shared > 0.5)
+    few = torch.arange(10.0).reshape(5, 1, 2)  # that all correlate is chance
+    assert not steps_correlate(few)
