@@ -16,7 +16,7 @@ from coordnet.cli.common import Batch, Common, Fitting, Sampling, Tuning
 from coordnet.cli.folders import results
 from coordnet.cli.many import each
 from coordnet.comparison.stopwatch import once, versions
-from coordnet.fitting.by_channel import check_channels
+from coordnet.fitting.channel_groups import check_channels
 from coordnet.fitting.fit import choose
 from coordnet.fitting.methods import Method
 from coordnet.fitting.tuning import tuned

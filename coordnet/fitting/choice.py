@@ -6,7 +6,7 @@ from typing import Literal
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder, Gaussian, JointEncoder
-from coordnet.fitting.by_channel import by_channel
+from coordnet.fitting.channel_groups import channel_groups
 from coordnet.networks.heads import Head
 from coordnet.plans.nugget import nugget
 from coordnet.priors.adaptive import Adaptive
@@ -74,7 +74,7 @@ def choose_prior(
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}
     noise = nugget(samples, weights.get(LOWEST, ())) if weighs else 0.0
-    if noise and len(by_channel(samples)) > 1:  # groups of channels have no noise in common
+    if noise and len(channel_groups(samples)) > 1:  # groups of channels have no noise in common
         noise = 0.0
     geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry
     setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise, weights)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
-from coordnet.fitting.by_channel import fit_by_channel
+from coordnet.fitting.channel_groups import fit_by_channel
 from coordnet.fitting.choice import choose_prior, suited
 from coordnet.fitting.uncertainty.recipe import Recipe, deviations
 from coordnet.linalg.conjugate_gradients import ConjugateGradients

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders import UnevenSpline
-from coordnet.fitting.by_channel import check_channels, fit_by_channel
+from coordnet.fitting.channel_groups import check_channels, fit_by_channel
 from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder, default_encoding, weighed
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.linalg.waiting import stage

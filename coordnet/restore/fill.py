@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from coordnet import _checks
 from coordnet.encodings.encoding import PADDING, FourierEncoding
-from coordnet.fitting.by_channel import by_channel, fit_by_channel
+from coordnet.fitting.channel_groups import channel_groups, fit_by_channel
 from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.fit import fit
 from coordnet.fitting.methods import EncoderChoice
@@ -310,7 +310,7 @@ def taught(gaps: Gaps, some: list[np.ndarray]) -> tuple[Gaps, str]:
     samples = [gaps.samples(block) for block in some]
     prior = gaps.chosen(samples[0])
     means = np.nanmean(np.stack(some), axis=tuple(range(some[0].ndim)), dtype=np.float64)
-    if any(len(by_channel(part)) > 1 for part in samples):
+    if any(len(channel_groups(part)) > 1 for part in samples):
         return replace(gaps, means=means), prior.name
     encoder = None
     if prior.learns and len(samples[0].grid) <= 2:  # one padding for all gaps: a spectrum has the modes of one lattice

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.by_channel import check_channels
+from coordnet.fitting.channel_groups import check_channels
 from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range

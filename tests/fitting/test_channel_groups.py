@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.fitting.by_channel import by_channel
 from coordnet.fitting.channel_groups import LEAST_CORRELATION, channel_groups, steps_correlate
 
 from ..helpers import synthetic_photograph
@@ -93,10 +92,10 @@ def test_channels_of_a_lattice_in_other_units_are_what_each_is_alone(pattern):
 
 def test_colors_stay_together():
     picture = cn.sample(synthetic_photograph(24, 24), "random:0.3", generator=torch.Generator().manual_seed(0))
-    assert by_channel(picture) == [picture]
+    assert len(channel_groups(picture)) == 1
     dark = cn.Samples(picture.geometry, picture.values * torch.tensor([1.0, 1e-3, 0.0]))
-    assert by_channel(dark) == [dark]
-    assert len(by_channel(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 2
+    assert len(channel_groups(dark)) == 1
+    assert len(channel_groups(cn.Samples(picture.geometry, 300 * dark.values + 1))) == 2
 
 
 def waves(side=32):
@@ -155,16 +154,16 @@ def test_rows_that_do_not_tell_of_each_other_are_fitted_alone():
     generator = np.random.default_rng(2)
     smooth, walk = np.sin(np.arange(200) / 15), generator.normal(size=200).cumsum() / 8
     table, known = np.stack([smooth, walk], -1), generator.random((200, 2)) < 0.75
-    assert len(by_channel(cn.sample(table, known))) == 2
+    assert len(channel_groups(cn.sample(table, known))) == 2
     assert np.abs(cn.inpaint(table, known).signal - table)[:, 0].max() < 1e-4
 
 
 @pytest.mark.parametrize("pattern", ["every:2", "random:0.3"])
 def test_rows_of_a_picture_stay_together(pattern):
     row = synthetic_photograph(24, 90)[10]
-    assert len(by_channel(cn.sample(row, pattern, generator=torch.Generator().manual_seed(0)))) == 1
+    assert len(channel_groups(cn.sample(row, pattern, generator=torch.Generator().manual_seed(0)))) == 1
     few = cn.sample(torch.randn(12, 2, generator=torch.Generator().manual_seed(0)), "full")
-    assert len(by_channel(few)) == 1
+    assert len(channel_groups(few)) == 1
 
 
 def test_a_channel_of_which_nothing_is_known_is_refused():
