@@ -1,28 +1,36 @@
-"""Closed-form fits: the plan for an encoding, a geometry, and what is assumed of the signal."""
+"""Closed-form fits: the plan for an encoding, a geometry and what is assumed of the signal, and how sure a fit is."""
 
 import copy
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.channel_groups import fit_by_channel
 from coordnet.fitting.choice import choose_prior, suited
-from coordnet.fitting.uncertainty.recipe import Recipe, deviations
+from coordnet.fitting.uncertainty.conformal import Calibration
+from coordnet.fitting.uncertainty.folds import SampleTable
+from coordnet.fitting.uncertainty.point_blocks import Score, block_score
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.linalg.machine import as_generator, full_precision
+from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import FitReport
+from coordnet.networks.heads import Linear
+from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import Plan, follows_scales
 from coordnet.priors.base import Prior, Setting, as_prior
 from coordnet.priors.least_squares import HELD, LeastSquares
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.arrays import FLOATS
-from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.grids import Lattice
+from coordnet.sampling.samples import Geometry, Samples, units_of
 
 LEAST_SQUARES = LeastSquares()
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
@@ -137,27 +145,93 @@ def _fit(encoding: Encoding, samples: Samples, prior: Prior | None, **options: A
     values = samples.values
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options)
-    quiet = {**options, "progress": False}
-    samples = samples.detached()
-    plan_of = partial(plan, encoding, samples.geometry, **quiet)
-    draw = partial(_deviations, plan_of, prior, samples.values)
-
-    def recipe(report: FitReport) -> Recipe:
-        refit = partial(_refit, encoding, prior=prior and prior.settled(report), **quiet)
-        return Recipe(samples, refit, draw, progress=options.get("progress", False))
-
+    recipe = partial(Recipe, encoding, samples.detached(), prior, options)
     return made.fit(values, lattice=geometry.lattice, uncertainty=recipe)
 
 
-def _refit(encoding: Encoding, samples: Samples, **options: Any) -> Reconstruction:
-    """Fit a part of the samples, without the warnings that the fit to all of them gave or that its choice spares."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", _checks.CoordnetWarning)
-        return fit_closed_form(encoding, samples, **options)
+class Recipe:
+    """The samples of a fit and how they were fitted, which tell how sure it is.
+
+    Intervals need six refits: one without each of five folds of the samples, and one without two folds. They are made
+    when they are first asked for, with the numbers that the fit's ``report`` says were chosen, and their errors are
+    kept. The methods are those of ``Reconstruction``, for signals on its lattice.
+    """
+
+    def __init__(
+        self, encoding: Encoding, samples: Samples, prior: Prior | None, options: dict[str, Any], report: FitReport
+    ) -> None:
+        self.encoding, self.samples, self.prior = encoding, samples, prior
+        self.settled = prior and prior.settled(report)
+        self.progress, self.options = options.get("progress", False), {**options, "progress": False}
+        self._calibrations: dict[Any, Calibration] = {}
+
+    def refit(self, samples: Samples) -> Reconstruction:
+        """Fit a part of the samples, without the warnings of the fit to all of them or those that its choice spares."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", _checks.CoordnetWarning)
+            return fit_closed_form(self.encoding, samples, self.settled, **self.options)
+
+    def calibration(self, fit: Reconstruction, blocks: Any = None) -> Calibration:
+        """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors."""
+        key = None if blocks is None else tuple(np.atleast_1d(blocks).tolist())
+        if key not in self._calibrations:
+            table = SampleTable(self.samples, blocks)
+            folded = table.folded(self.refit, progress=self.progress)
+            self._calibrations[key] = Calibration.of(table, folded, _field(fit))
+        return self._calibrations[key]
+
+    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
+        """Return the standard deviation of the errors."""
+        return _on_grid(self.calibration(fit, blocks).std, fit)
+
+    def interval(
+        self, fit: Reconstruction, level: float, blocks: Any = None
+    ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
+        """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
+        if not 0 < _checks.positive("level", level) < 1:
+            raise _checks.wrong("level", "a number above 0 and below 1", level)
+        half, center = _on_grid(self.calibration(fit, blocks).half_width(level), fit), _field(fit)
+        return center - half, center + half
+
+    def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
+        """Return the PSNR to expect where there is no sample, in dB."""
+        return decibels(self.calibration(fit).mean_squared_error, data_range)
+
+    def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
+        """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""
+        return block_score(self.samples, self.refit, blocks, folds)
+
+    def draw(
+        self, fit: Reconstruction, count: int, generator: torch.Generator | None
+    ) -> Float[Tensor, "draws *grid channels"]:
+        """Return the fit plus each of ``count`` deviations from it."""
+        _checks.integer("count", count, 1)
+        deviations = self._deviations(fit, count, as_generator(generator))
+        return fit.render(alignment="sample") + deviations.render(alignment="sample")
+
+    def _deviations(self, fit: Reconstruction, count: int, generator: torch.Generator) -> Reconstruction:
+        """Draw a batch of deviations under the prior, or under the stationary one around which a local prior works.
+
+        They are on the fit's device and in its dtype.
+        """
+        made = plan(self.encoding, self.samples.geometry, self.prior and self.prior.stationary, **self.options)
+        values = made.centered(self.samples.values).subtracted()
+        units = units_of(values)
+        posterior = made.posterior(values / units, fit.learned)
+        with full_precision():
+            drawn = posterior.deviations(count, generator)
+        weight = (float(units) * drawn).flatten(0, 1).to(fit.offset).contiguous()
+        own = fit.network
+        network = CoordinateNetwork(own.encoding, Linear(), len(weight), weight=weight, blending=own.blending)
+        offset = torch.zeros_like(fit.offset).expand(count, -1)
+        return Reconstruction(network, offset, fit.lengths, (count,), footprint=fit.footprint, lattice=fit.lattice)
 
 
-def _deviations(
-    plan_of: Callable[[Prior | None], Plan], prior: Prior | None, values: Tensor, *drawing: Any
-) -> Reconstruction:
-    """Draw deviations under a prior, or under the stationary one around which a local prior works."""
-    return deviations(plan_of(prior and prior.stationary), values, *drawing)
+def _field(fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
+    """Return a fit on its own lattice, without its drift."""
+    lattice = fit.lattice or Lattice(fit.lengths)
+    return fit.on_axes(lattice.render_axes(None, "sample", fit.footprint))
+
+
+def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
+    return torch.from_numpy(nodes).to(fit.offset).reshape(*fit.lengths, fit.channels)
