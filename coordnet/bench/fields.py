@@ -13,8 +13,7 @@ from torch import Tensor
 from coordnet.bench.experiment import Case, Estimator, Outcome, Task
 from coordnet.bench.signals import QUICK, Finder, Signal
 from coordnet.comparison.stopwatch import timed
-from coordnet.fitting.fit import fit
-from coordnet.fitting.methods import EncoderChoice
+from coordnet.fitting.fit import EncoderChoice, fit
 from coordnet.priors.base import Prior
 from coordnet.sampling import Axis, RectilinearLattice, Samples, lattice_points
 

@@ -12,7 +12,7 @@ from coordnet.bench.experiment import Experiment, Method, Task, baseline
 from coordnet.bench.fields import AtMidpoints, FieldFinder, UnequalFinder, UnequalTask
 from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fitting.methods import EncoderChoice
+from coordnet.fitting.fit import EncoderChoice
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness

@@ -12,7 +12,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Output
 from coordnet.cli.folders import results
 from coordnet.encodings.encoders import Encoder, JointEncoder
-from coordnet.fitting.methods import head_label
+from coordnet.fitting.fit import head_label
 from coordnet.media.files import mismatch
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of

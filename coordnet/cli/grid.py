@@ -15,8 +15,7 @@ from coordnet.cli.common import Common, Gridding
 from coordnet.cli.folders import results
 from coordnet.cli.point_tables import Stations, read_drift, read_stations
 from coordnet.comparison.stopwatch import once, versions
-from coordnet.fitting.fit import choose
-from coordnet.fitting.methods import Method
+from coordnet.fitting.fit import Method, choose
 from coordnet.media import write_table
 from coordnet.media.files import refuse_large
 from coordnet.media.netcdf import Variable, write_grid

@@ -17,8 +17,7 @@ from coordnet.cli.folders import results
 from coordnet.cli.many import each
 from coordnet.comparison.stopwatch import once, versions
 from coordnet.fitting.channel_groups import check_channels
-from coordnet.fitting.fit import choose
-from coordnet.fitting.methods import Method
+from coordnet.fitting.fit import Method, choose
 from coordnet.fitting.tuning import tuned
 from coordnet.media import Media
 from coordnet.metrics.scores import Scoring

@@ -15,7 +15,7 @@ from coordnet.cli.common import STANDARD, Common, Output
 from coordnet.cli.folders import RECORD
 from coordnet.cli.specs import describe_encoder
 from coordnet.comparison.stopwatch import once
-from coordnet.fitting.methods import Method, head_label
+from coordnet.fitting.fit import Method, head_label
 from coordnet.media import Media, write_media
 from coordnet.media.array_files import split_member
 from coordnet.media.tags import Tags

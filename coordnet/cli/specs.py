@@ -12,7 +12,7 @@ from coordnet.cli.common import Common, Fitting, Sampling
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.kinds import ENCODERS
-from coordnet.fitting.methods import EncoderChoice, Method
+from coordnet.fitting.fit import EncoderChoice, Method
 from coordnet.media import Media, MediaError, read_mask, read_media
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.base import Prior

@@ -16,8 +16,8 @@ from coordnet.comparison.stopwatch import finite, once, timed, tried
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, Triangle
 from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder
+from coordnet.fitting.fit import SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.gradient import warn_if_long
-from coordnet.fitting.methods import SOLVERS, EncoderChoice, Method, head_label
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scores import Scoring
 from coordnet.networks.heads import Head, Linear

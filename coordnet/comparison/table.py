@@ -17,7 +17,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.comparison.attempts import Attempt, attempted, combinations
-from coordnet.fitting.methods import EncoderChoice, head_label
+from coordnet.fitting.fit import EncoderChoice, head_label
 from coordnet.linalg.machine import as_generator
 from coordnet.metrics.scores import Scoring
 from coordnet.networks.heads import Head

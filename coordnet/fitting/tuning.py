@@ -14,7 +14,7 @@ from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.blending import lattice_of, measure
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.methods import EncoderChoice, Method
+from coordnet.fitting.fit import EncoderChoice, Method
 from coordnet.plans.hold_out import hidden_error, middle
 from coordnet.plans.modes import Modes
 from coordnet.plans.systems import penalized_system

@@ -14,8 +14,7 @@ from coordnet import _checks
 from coordnet.encodings.encoding import PADDING, FourierEncoding
 from coordnet.fitting.channel_groups import channel_groups, fit_by_channel
 from coordnet.fitting.choice import choose_prior
-from coordnet.fitting.fit import fit
-from coordnet.fitting.methods import EncoderChoice
+from coordnet.fitting.fit import EncoderChoice, fit
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 from scipy.io import wavfile
 
-from coordnet.fitting import methods
+from coordnet.fitting import fit as fitting
 from coordnet.media import load, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
@@ -107,13 +107,13 @@ def test_nothing_held_out_is_ranked_by_the_fit(run, photo):
 
 def test_one_epoch_warms_training_up(run, photo, monkeypatch):
     epochs = []
-    fit = methods.fit_gradient
+    fit = fitting.fit_gradient
 
     def counted(*arguments, **options):
         epochs.append(options["epochs"])
         return fit(*arguments, **options)
 
-    monkeypatch.setattr(methods, "fit_gradient", counted)
+    monkeypatch.setattr(fitting, "fit_gradient", counted)
     compared(run, photo, "--encoder", "gaussian", "--solver", "gradient", "--epochs", "3")
     assert epochs == [1, 3]
 
@@ -123,7 +123,7 @@ def diverging(*_, **__):
 
 
 def test_failures_have_reasons_and_stop_nothing(run, photo, monkeypatch, tmp_path):
-    monkeypatch.setattr(methods, "fit_gradient", diverging)
+    monkeypatch.setattr(fitting, "fit_gradient", diverging)
     monkeypatch.setitem(baselines.BASELINES, "linear", lambda s: torch.full((*s.grid, s.channels), torch.nan))
     monkeypatch.setitem(baselines.BASELINES, "cubic", lambda s: None)
     options = ("--sample", "every:2", "--encoder", "gaussian")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.fitting.methods import EncoderChoice
+from coordnet.fitting.fit import EncoderChoice
 from coordnet.media import read_media, write_media
 from tests.helpers import synthetic_photograph
 

@@ -9,7 +9,7 @@ import torch
 
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.methods import EncoderChoice
+from coordnet.fitting.fit import EncoderChoice
 from coordnet.media import write_media
 from tests.helpers import synthetic_photograph
 

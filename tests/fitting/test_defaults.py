@@ -7,8 +7,7 @@ from coordnet.comparison.attempts import combinations
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
 from coordnet.fitting.choice import LONGEST_FIT, default_encoder, suited
-from coordnet.fitting.fit import choose
-from coordnet.fitting.methods import EncoderChoice, Method
+from coordnet.fitting.fit import EncoderChoice, Method, choose
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import LONGEST_AXIS, Setting

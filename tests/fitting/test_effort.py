@@ -55,7 +55,7 @@ def test_a_long_training_is_announced(monkeypatch):
     def begin(*arguments, epochs, **options):
         raise Begun(epochs)
 
-    monkeypatch.setattr("coordnet.fitting.methods.fit_gradient", begin)
+    monkeypatch.setattr("coordnet.fitting.fit.fit_gradient", begin)
     samples = sampled(64)
     announced = r"training takes about [\d.]+ hours on a processor"
     with pytest.warns(CoordnetWarning, match=announced), pytest.raises(Begun, match="1000000"):

@@ -7,7 +7,7 @@ from scipy.interpolate import make_interp_spline
 
 import coordnet as cn
 from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle, UnevenSpline
-from coordnet.fitting.methods import EncoderChoice
+from coordnet.fitting.fit import EncoderChoice
 from coordnet.linalg.kronecker import outer_sum
 from tests.helpers import kron
 
