@@ -14,8 +14,7 @@ from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.priors.plates import cross_validation
 from coordnet.priors.plates import solve as solves
-from coordnet.priors.plates.energy import plate_energy, polynomials
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, plate_energy, polynomials
 from coordnet.sampling import Axis, lattice_points
 from coordnet.sampling.grids import MaskedLattice
 from tests.helpers import synthetic_photograph

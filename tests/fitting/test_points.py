@@ -19,8 +19,7 @@ from coordnet.fitting.uncertainty.point_blocks import block_score
 from coordnet.priors.plates import cross_validation, tiles
 from coordnet.priors.plates import plate as plates
 from coordnet.priors.plates.cross_validation import FieldErrors
-from coordnet.priors.plates.energy import plate_energy
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, plate_energy
 from coordnet.priors.plates.plate import plate
 from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
 from coordnet.priors.plates.tiles import _Strips, windows

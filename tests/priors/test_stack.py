@@ -467,7 +467,7 @@ def test_a_fade_of_an_even_number_of_frames_is_not_weighed_by_its_last_one():
 
 def test_half_orders_are_tangents_of_their_powers():
     """In the middle of a long row the energy of a wave e^(iωx) is what the symbols of its differences say."""
-    from coordnet.priors.plates.energy import plate_energy
+    from coordnet.priors.plates.field import plate_energy
 
     n, frequency = 64, 0.8
     k = plate_energy((n,), 2.5, frequency)

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float
 
 from coordnet.encodings.blending import Blending
-from coordnet.priors.plates.energy import Sparse
-from coordnet.priors.plates.field import Field, blend_rows
+from coordnet.priors.plates.field import Field, Sparse, blend_rows
 from coordnet.sampling.axes import Axis, ByAxes
 
 # Cut-off in radians a node to which nodes are coarsened: eight nodes for the shortest wave that is left.

@@ -12,8 +12,7 @@ import torch
 from coordnet.metrics.scores import decibels
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
-from coordnet.priors.plates.energy import polynomials
-from coordnet.priors.plates.field import Field, stretch
+from coordnet.priors.plates.field import Field, polynomials, stretch
 from coordnet.priors.plates.generalized import GeneralizedErrors
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.plate import can_coarsen, energy_weight, plate

@@ -12,8 +12,7 @@ from scipy import sparse
 from scipy.interpolate import RBFInterpolator
 
 from coordnet.priors.plates.coarse import interpolation
-from coordnet.priors.plates.energy import Sparse, plate_energy
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, Sparse, plate_energy
 from coordnet.priors.plates.solve import PlateSolution, solve
 from coordnet.priors.plates.tiles import LENGTH, OVERLAP, fading, least_tie
 from coordnet.sampling.axes import Axis

@@ -10,8 +10,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 from scipy.sparse import linalg
 
-from coordnet.priors.plates.energy import Sparse
-from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.field import Field, Sparse
 from coordnet.sampling.axes import ByAxes
 
 # Unknown points up to which the exact factorization is taken, by the number of axes: its fill grows faster in more.

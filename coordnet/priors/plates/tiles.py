@@ -15,8 +15,7 @@ from scipy import sparse
 from tqdm import tqdm
 
 from coordnet.priors.plates.coarse import bridging_step, coarsened, refined
-from coordnet.priors.plates.energy import Sparse, plate_energy
-from coordnet.priors.plates.field import BLENDED_POINTS, Field
+from coordnet.priors.plates.field import BLENDED_POINTS, Field, Sparse, plate_energy
 from coordnet.priors.plates.solve import PlateSolution, solve
 from coordnet.sampling.axes import ByAxes
 
