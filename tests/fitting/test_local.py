@@ -14,10 +14,9 @@ from coordnet.priors.adaptive import plan as adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local import Local, classes, masks
 from coordnet.priors.local import gaussians as any_mask
-from coordnet.priors.local.classes import LocalClasses
+from coordnet.priors.local.classes import Channels, LocalClasses, power_laws
 from coordnet.priors.local.gaussians import Gaussians, evidence
 from coordnet.priors.local.patches import Patches
-from coordnet.priors.local.spectra import Channels, power_laws
 from coordnet.priors.local.weights import choose_weight
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample

@@ -8,9 +8,9 @@ import torch
 import coordnet as cn
 from coordnet.priors.local import cell_means
 from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.classes import gray_shapes
 from coordnet.priors.local.mixture import CANDIDATES, ENERGIES, MIN_PROBABILITY
 from coordnet.priors.local.similar_patches import GROUP_FLOOR, GROUP_SHARE
-from coordnet.priors.local.spectra import gray_shapes
 from coordnet.sampling.grids import CellMeans
 from tests.helpers import synthetic_photograph
 

@@ -10,10 +10,10 @@ from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.local import mixture as mixtures
+from coordnet.priors.local.classes import COLORFULNESS, joint_shapes
 from coordnet.priors.local.demosaicing import FACTORS, bilinear, colors_of, left_out
 from coordnet.priors.local.mixture import Mixture, Moments, SharedPatches
 from coordnet.priors.local.patches import Observed, Patches, distinct_masks
-from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph

@@ -21,7 +21,7 @@ from coordnet.linalg.machine import in_threads
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
-from coordnet.priors.local.classes import ENTRY_VARIANCE
+from coordnet.priors.local.classes import ENTRY_VARIANCE, Channels, gray_shapes, joint_shapes
 from coordnet.priors.local.masks import weights_of_groups
 from coordnet.priors.local.mixture import ENERGIES, Mixture
 from coordnet.priors.local.parameters import LocalParameters
@@ -34,7 +34,6 @@ from coordnet.priors.local.similar_patches import (
     ridge_factor,
     where_moved,
 )
-from coordnet.priors.local.spectra import Channels, gray_shapes, joint_shapes
 from coordnet.priors.local.weights import MIN_IMPROVEMENT, Weight, best_weight
 from coordnet.sampling.grids import AreaLattice, CellMeans
 

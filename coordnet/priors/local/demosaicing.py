@@ -13,12 +13,11 @@ from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import Fitted, Plan
-from coordnet.priors.local.classes import ENTRY_VARIANCE
+from coordnet.priors.local.classes import COLORFULNESS, ENTRY_VARIANCE, joint_shapes
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.mixture import ENERGIES, Mixture, Moments, SharedPatches, View
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches, distinct_masks
-from coordnet.priors.local.spectra import COLORFULNESS, joint_shapes
 from coordnet.sampling.grids import MaskedLattice, period_of
 
 Colorfulness = tuple[tuple[float, float], ...]

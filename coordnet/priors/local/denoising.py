@@ -22,11 +22,11 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import at_once, cholesky
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import Fitted, Plan
+from coordnet.priors.local.classes import Channels, gray_shapes, joint_shapes
 from coordnet.priors.local.mixture import ENERGIES, MOST_ROUNDS, Mixture, Moments, SharedPatches
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.similar_patches import box_sums, references, similar
-from coordnet.priors.local.spectra import Channels, gray_shapes, joint_shapes
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Geometry

@@ -13,11 +13,10 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
-from coordnet.priors.local.classes import LocalClasses
+from coordnet.priors.local.classes import Channels, LocalClasses
 from coordnet.priors.local.masks import Signal, weights_of_groups
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Patches
-from coordnet.priors.local.spectra import Channels
 from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.priors.spline import Spline, interpolated
 from coordnet.sampling.axes import Axis

@@ -16,12 +16,11 @@ from coordnet.plans.hold_out import HeldOut, middle
 from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive.plan import AdaptivePlan
-from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
+from coordnet.priors.local.classes import KNOWN_NOISE, Channels, LocalClasses
 from coordnet.priors.local.mixture import MOST_ROUNDS
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.similar_patches import GROUP_SHARE, fill_from_similar, where_moved
-from coordnet.priors.local.spectra import Channels
 from coordnet.priors.local.weights import HOPE, Weight, choose_weight
 from coordnet.sampling.samples import Geometry
 
