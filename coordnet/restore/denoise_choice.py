@@ -19,9 +19,9 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, in_range, noisier
+from coordnet.restore.drawn import noisy_part
 from coordnet.restore.noise import ENOUGH, noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
-from coordnet.restore.noisy_part import noisy_part
 from coordnet.restore.rician import check_magnitudes, rician_level
 from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES

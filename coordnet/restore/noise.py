@@ -16,10 +16,9 @@ from coordnet import _checks
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.restore.drawn import is_drawn, rounding_error
+from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_windows import with_energy
-from coordnet.restore.noisy_part import noisy_part
 from coordnet.restore.white_level import white_level
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.noise_model import NoiseModel
