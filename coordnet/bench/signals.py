@@ -18,10 +18,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.media import Media, MediaError, read_array, read_image, read_media, read_video, write_media
-from coordnet.media.formats import KIND_BY_SUFFIX
+from coordnet.media.formats import KIND_BY_SUFFIX, is_video
 from coordnet.media.picture_files import IMAGE_SUFFIXES
 from coordnet.media.sound import AUDIO_SUFFIXES
-from coordnet.media.video import VIDEO_SUFFIXES, clip_length, is_video
+from coordnet.media.video import VIDEO_SUFFIXES, clip_length
 
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge
 CUBE, FRAME = 128, 256

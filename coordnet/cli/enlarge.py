@@ -16,8 +16,8 @@ from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.cli.restore import Shown, named_noise, restored
 from coordnet.media import Media, MediaError
-from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
-from coordnet.media.files import available_memory
+from coordnet.media.array_files import ARRAY_SUFFIXES
+from coordnet.media.files import available_memory, split_member
 from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.cell_means import DEGREE
 from coordnet.restore.restored import Restored, UpscaleReport

@@ -21,8 +21,7 @@ from coordnet.cli.report import Outcome
 from coordnet.cli.restore import RESTORED, heading, record_of
 from coordnet.comparison.stopwatch import versions
 from coordnet.media import MediaError
-from coordnet.media.array_files import MEMBER_SUFFIXES, split_member
-from coordnet.media.files import available_memory
+from coordnet.media.files import MEMBER_SUFFIXES, available_memory, split_member
 from coordnet.media.picture_files import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.media.tags import warn_of_lost

@@ -18,7 +18,7 @@ from coordnet.cli.common import Batch, Output, is_folder, plain_warnings
 from coordnet.cli.folders import RECORD, readable, refused
 from coordnet.cli.report import Outcome, origin, reading
 from coordnet.media import SAMPLES, MediaError
-from coordnet.media.array_files import split_member
+from coordnet.media.files import split_member
 from coordnet.media.formats import KIND_BY_SUFFIX
 
 Work = Callable[[str, Batch], Outcome]  # carries out the command on one file

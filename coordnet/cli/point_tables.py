@@ -13,9 +13,8 @@ from coordnet import _checks
 from coordnet.cli import specs
 from coordnet.cli.common import Gridding
 from coordnet.media import MediaError
-from coordnet.media.array_files import HDF5_SUFFIXES
 from coordnet.media.columns import Table
-from coordnet.media.files import mismatch
+from coordnet.media.files import HDF5_SUFFIXES, mismatch
 from coordnet.sampling.drift import moved_inside
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.points import points

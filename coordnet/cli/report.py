@@ -17,7 +17,7 @@ from coordnet.cli.specs import describe_encoder
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import Method, head_label
 from coordnet.media import Media, write_media
-from coordnet.media.array_files import split_member
+from coordnet.media.files import split_member
 from coordnet.media.tags import Tags
 from coordnet.metrics.scores import Scoring
 from coordnet.networks.fit_reports import FitReport, LocalReport, StackReport

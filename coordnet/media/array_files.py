@@ -10,12 +10,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.media.files import NEEDED, StrPath, atomic_path, decoding, encoding, mismatch, readable_file, refuse_large
+from coordnet.media.files import (
+    HDF5_SUFFIXES,
+    MEMBER_SUFFIXES,
+    NEEDED,
+    StrPath,
+    atomic_path,
+    decoding,
+    encoding,
+    mismatch,
+    readable_file,
+    refuse_large,
+    split_member,
+)
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 from coordnet.media.tags import Tags
 
-HDF5_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ".he5")  # NetCDF and HDF5
-MEMBER_SUFFIXES = (".npz", *HDF5_SUFFIXES)  # endings of files with several arrays
 ARRAY_SUFFIXES = (".npy", ".zarr", *MEMBER_SUFFIXES)
 LABELS = ("coordinates and attributes (coordnet fill does)",)  # parts of NetCDF that an array alone loses
 
@@ -61,14 +71,6 @@ def load_array(path: Path, *, mapped: bool = False, memory: int | None = None) -
     if math.prod(values.shape) == 0 or values.ndim == 0:
         raise mismatch(path, "an array with at least one axis and value", f"shape {values.shape}")
     return values if mapped else values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def split_member(path: StrPath) -> tuple[Path, str | None]:
-    """Return the file and the array that ``file.npz:NAME`` names; the array is None for any other path."""
-    file, mark, member = str(path).rpartition(":")
-    if mark and file.lower().endswith(MEMBER_SUFFIXES) and not Path(path).exists():
-        return Path(file), member
-    return Path(path), None
 
 
 def _member(archive: Any, file: Path, member: str | None, memory: int | None) -> np.ndarray:

@@ -16,6 +16,8 @@ StrPath = str | PathLike[str]
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF", "TGA", "JPEG2000", "AVIF")
 # FFmpeg's names. Its other readers include lists of further files, which it would open.
 DEMUXERS = "mov,matroska,avi,mpeg,mpegvideo,mpegts,asf,flv,ogg,yuv4mpegpipe"
+HDF5_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ".he5")  # NetCDF and HDF5
+MEMBER_SUFFIXES = (".npz", *HDF5_SUFFIXES)  # endings of files with several arrays
 LEAST_MEMORY = 2**30  # bytes that reading a signal may always take
 MEMORY_SHARE = 1 / 8  # part of the free memory that reading may take: restoring holds up to 16 copies of a signal
 UNKNOWN_MEMORY = 2**31  # bytes that are assumed to be free where the system does not say
@@ -29,6 +31,14 @@ class MediaError(ValueError):
     Readers raise it for a file that is missing, damaged, of another format, or that has an infinite value; writers for
     a signal that the format cannot hold, and for a file that exists already.
     """
+
+
+def split_member(path: StrPath) -> tuple[Path, str | None]:
+    """Return the file and the array that ``file.npz:NAME`` names; the array is None for any other path."""
+    file, mark, member = str(path).rpartition(":")
+    if mark and file.lower().endswith(MEMBER_SUFFIXES) and not Path(path).exists():
+        return Path(file), member
+    return Path(path), None
 
 
 def mismatch(path: StrPath, expected: str, found: str) -> MediaError:

@@ -13,15 +13,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, read_array, split_member, write_array
+from coordnet.media.array_files import ARRAY_SUFFIXES, read_array, write_array
 from coordnet.media.columns import TABLE_SUFFIXES, Table, read_table, write_table
-from coordnet.media.files import StrPath, mismatch, readable_file
-from coordnet.media.picture_files import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, write_image
+from coordnet.media.files import MEMBER_SUFFIXES, StrPath, mismatch, readable_file, split_member
+from coordnet.media.picture_files import IMAGE_SUFFIXES, TIFF_SUFFIXES, is_animated, is_stack, read_image, write_image
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio, write_audio
-from coordnet.media.stacks import is_stack, read_stack, write_stack
+from coordnet.media.stacks import read_stack, write_stack
 from coordnet.media.tags import Tags, warn_of_lost
-from coordnet.media.video import CLIP_SUFFIXES, VIDEO_SUFFIXES, is_video, read_video, write_video
+from coordnet.media.video import CLIP_SUFFIXES, VIDEO_SUFFIXES, read_video, write_video
 
 KIND_BY_SUFFIX: dict[str, Kind] = {
     **dict.fromkeys(IMAGE_SUFFIXES, "image"),
@@ -119,6 +119,11 @@ def read_media(
     columns, values = read_table(path)
     signal, texts = torch.from_numpy(from_depth(values.numpy(), path)), Table(path).texts(len(values))
     return Media(signal, "table", path.stem, "float64", columns=columns, stored=values.numpy(), texts=texts)
+
+
+def is_video(path: Path) -> bool:
+    """Return whether a file is a clip by its suffix, or an animation because it holds several pictures."""
+    return path.suffix.lower() in VIDEO_SUFFIXES or is_animated(path)
 
 
 def _located(path_or_name: StrPath) -> tuple[Path, str]:

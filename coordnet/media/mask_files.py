@@ -9,11 +9,11 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from coordnet._checks import CoordnetWarning
-from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member
-from coordnet.media.files import StrPath, declared_pictures, decoding, mismatch, readable_file
-from coordnet.media.picture_files import IMAGE_SUFFIXES, read_pixels
-from coordnet.media.stacks import is_stack, read_pages
-from coordnet.media.video import is_video, open_clip
+from coordnet.media.array_files import ARRAY_SUFFIXES, load_array
+from coordnet.media.files import StrPath, declared_pictures, decoding, mismatch, readable_file, split_member
+from coordnet.media.picture_files import IMAGE_SUFFIXES, is_animated, is_stack, read_pixels
+from coordnet.media.stacks import read_pages
+from coordnet.media.video import open_clip
 
 UNCLEAR = 0.1  # share of values in the middle half of a mask's range from which on no threshold parts two kinds
 
@@ -67,7 +67,7 @@ def _values(path: Path, suffix: str, shape: tuple[int, ...], memory: int | None)
         raise mismatch(path, "a mask as a picture, stack, GIF or array", f"the suffix {suffix!r}")
     if is_stack(path):
         return read_pages(path, memory)[0].max(-1)
-    if is_video(path):
+    if is_animated(path):
         frames = declared_pictures(path, memory)
         if len(shape) != 3 or frames != shape[0]:
             raise mismatch(path, f"a mask of the signal's size {'x'.join(map(str, shape))}", f"{frames} pictures")

@@ -4,6 +4,7 @@ import io
 import logging
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ IMAGE_SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".apng", *TIFF_SUFFIXES),
     *(".pbm", ".pgm", ".ppm", ".pnm", ".tga", ".jp2", ".avif"),
 )
+ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
 # Formats whose 16 bits per channel Pillow may cut to 8. FFmpeg keeps them and writes these pixel types.
 _DEEP_SUFFIXES = (".png", ".apng", ".pgm", ".ppm", ".pnm")
 _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
@@ -62,6 +64,19 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     stored, whole = kept_numbers(pixels, tags), size is None and crop is None
     options: Any = {"alpha": alpha, "stored": stored if whole else None, "tags": tags if whole else tags.cut()}
     return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=suffix, **options)
+
+
+def is_stack(path: Path) -> bool:
+    """Return whether a file is a TIFF file whose first series has several pages."""
+    if path.suffix.lower() not in TIFF_SUFFIXES:
+        return False
+    with decoding(path, "an image"), tifffile.TiffFile(path) as file:
+        return file.series[0].size > math.prod(file.pages.first.shape)
+
+
+def is_animated(path: Path) -> bool:
+    """Return whether a file of a format of pictures holds several of them."""
+    return path.suffix.lower() in ANIMATED_SUFFIXES and files.declared_pictures(path, sys.maxsize) > 1
 
 
 def known_values(pixels: np.ndarray, tags: Tags, path: StrPath) -> np.ndarray:

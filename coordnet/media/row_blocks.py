@@ -12,8 +12,8 @@ import numpy as np
 import tifffile
 
 from coordnet import _checks
-from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member, zarr_options, zarr_package
-from coordnet.media.files import decoding, encoding, mismatch, readable_file, refuse_large
+from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, zarr_options, zarr_package
+from coordnet.media.files import decoding, encoding, mismatch, readable_file, refuse_large, split_member
 from coordnet.media.picture_files import (
     IMAGE_SUFFIXES,
     NO_ALPHA,

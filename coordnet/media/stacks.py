@@ -1,6 +1,5 @@
 """Stacks in TIFF files: pages of one size, such as slices, times and channels of a microscope, ImageJ's included."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from coordnet.media import files
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch
 from coordnet.media.picture_files import (
     NO_ALPHA,
-    TIFF_SUFFIXES,
     TIMES_ALPHA,
     black_at_zero,
     divided,
@@ -29,14 +27,6 @@ from coordnet.media.tags import Tags, read_tags
 CHANNELS = "SC"  # tifffile's letters of the axes that are channels: samples of a pixel, else channels of a microscope
 IMAGEJ_TYPES = ("uint8", "uint16", "float32")
 MAX_AXES = 4  # axes of the largest grid that is restored
-
-
-def is_stack(path: Path) -> bool:
-    """Return whether a file is a TIFF file whose first series has several pages."""
-    if path.suffix.lower() not in TIFF_SUFFIXES:
-        return False
-    with decoding(path, "an image"), tifffile.TiffFile(path) as file:
-        return file.series[0].size > math.prod(file.pages.first.shape)
 
 
 def read_stack(path: StrPath, memory: int | None = None) -> Media:

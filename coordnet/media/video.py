@@ -1,7 +1,6 @@
 """Clips in and out: every video that FFmpeg decodes, and animated pictures."""
 
 import re
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.picture_files import indexed, resize_and_crop
+from coordnet.media.picture_files import ANIMATED_SUFFIXES, indexed, resize_and_crop
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
 from coordnet.media.soundtrack import add_sound, find_track
 from coordnet.media.tags import Tags
@@ -27,7 +26,6 @@ VIDEO_SUFFIXES = (
     *(".mp4", ".m4v", ".mov", ".mkv", ".avi", ".webm"),
     *(".mpg", ".mpeg", ".wmv", ".flv", ".ogv", ".y4m"),
 )
-ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
 CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi", ".gif")
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
 # The color matrix, primaries and transfer with which FFmpeg converts; players then need not guess them.
@@ -72,14 +70,6 @@ def read_video(
         sound = None if suffix in ANIMATED_SUFFIXES else find_track(path, start, len(clip) / rate)
     signal, tags = torch.from_numpy(np.stack(clip)), Tags(sound=sound)
     return Media(signal, "video", path.stem, "uint8", rate, suffix=suffix, tags=tags)
-
-
-def is_video(path: Path) -> bool:
-    """Return whether a file is a clip by its suffix, or an animation because it holds several pictures."""
-    suffix = path.suffix.lower()
-    if suffix not in ANIMATED_SUFFIXES:
-        return suffix in VIDEO_SUFFIXES
-    return files.declared_pictures(path, sys.maxsize) > 1
 
 
 def clip_length(path: StrPath) -> int:
