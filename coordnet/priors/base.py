@@ -14,6 +14,7 @@ from coordnet.encodings import Encoding
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.heads import labelled
 from coordnet.plans.plan import Plan
+from coordnet.sampling.axes import MAX_AXES
 from coordnet.sampling.samples import Geometry
 
 Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
@@ -79,6 +80,8 @@ class Prior(ABC):
         The text after the name in the help of ``--prior``: ``[:PARAMETER=VALUE,…]``, and a note in parentheses.
     learns : bool
         Whether the samples change it.
+    axes : range
+        The numbers of axes of the signals for which it is weighed unasked; see ``candidates``.
     on_cpu : bool
         Whether its plan works on the CPU, wherever the samples are.
     follows_scales : bool
@@ -93,6 +96,7 @@ class Prior(ABC):
     name: ClassVar[str]
     usage: ClassVar[str] = ""
     learns: ClassVar[bool] = False
+    axes: ClassVar[range] = range(1, MAX_AXES + 1)
     on_cpu: ClassVar[bool] = False
     follows_scales: ClassVar[bool] = False
     cleans_by: ClassVar[Cleaning] = "plan"
@@ -110,7 +114,10 @@ class Prior(ABC):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Prior, ...]":
-        """Return the priors of this kind that suit a setting and are weighed unasked; none by default."""
+        """Return the priors of this kind that suit a setting and are weighed unasked; none by default.
+
+        Signals of other numbers of axes than ``axes``, and samples with outliers, are not asked about.
+        """
         return ()
 
     def among(self, others: "Callable[[], Prior | None]", geometry: Geometry) -> "Prior":

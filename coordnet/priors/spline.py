@@ -54,9 +54,7 @@ class Spline(Prior):
         """Return those of degree 1, 3 and 5 for equally spaced lattices that skip samples."""
         geometry = setting.geometry
         fits = geometry.is_strided and geometry.is_nodal and max(geometry.shape) <= LONGEST
-        return (
-            tuple(cls(degree) for degree in SPLINE_DEGREES) if fits and setting.fourier and not setting.robust else ()
-        )
+        return tuple(cls(degree) for degree in SPLINE_DEGREES) if fits and setting.fourier else ()
 
 
 class SplinePlan(Plan):

@@ -103,7 +103,7 @@ class Adaptive(Prior):
         """Return it for samples with gaps, scattered ones, measurements, and cells of pixels on long axes."""
         geometry = setting.geometry
         suits = not geometry.is_whole_lattice or (geometry.footprint == "area" and setting.is_long)
-        return (cls(),) if suits and not setting.robust else ()
+        return (cls(),) if suits else ()
 
     def settled(self, report: FitReport) -> "Adaptive":
         """Return the prior with the start and the rounds of a fit, where hidden samples chose them."""

@@ -21,6 +21,7 @@ from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.evolving.frame_posterior import Mean
 from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
+from coordnet.sampling.axes import MAX_AXES
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 
@@ -66,6 +67,7 @@ class Evolving(Prior):
     name: ClassVar[str] = "evolving"
     usage: ClassVar[str] = " (frames in time)"
     learns: ClassVar[bool] = True
+    axes: ClassVar[range] = range(3, MAX_AXES + 1)
     on_cpu: ClassVar[bool] = True
     times: tuple[float, ...] = ()
     rounds: int = 6
@@ -106,7 +108,7 @@ class Evolving(Prior):
         """
         geometry = setting.geometry
         is_mask = geometry.weights is not None and geometry.is_nodal
-        if not is_mask or not setting.fourier or setting.robust or len(geometry.grid) < 3:
+        if not is_mask or not setting.fourier:
             return ()
         if not bool((geometry.full_weights > 0).flatten(0, -2).any(0).all()):
             return ()

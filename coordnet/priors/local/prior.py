@@ -99,7 +99,7 @@ class Local(LocalParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[Local, ...]":
         """Return it for pictures and clips with gaps or cells, also with the noise that samples seem to have."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
-        if setting.robust or not setting.fourier or not geometry.is_regular:
+        if not setting.fourier or not geometry.is_regular:
             return ()
         if geometry.weights is None:
             return (cls(),) if dims == 2 and geometry.shape != geometry.grid else ()

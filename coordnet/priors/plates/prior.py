@@ -84,6 +84,7 @@ class ThinPlate(PlateParameters, Prior):
     name: ClassVar[str] = "plates"
     usage: ClassVar[str] = "[:order=4,cutoff=1,anisotropy=1x25]"
     learns: ClassVar[bool] = True
+    axes: ClassVar[range] = range(1, 4)
     on_cpu: ClassVar[bool] = True  # SciPy solves for it there, wherever the samples are
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
@@ -101,11 +102,11 @@ class ThinPlate(PlateParameters, Prior):
         its neighbors as the points between samples are.
         """
         geometry = setting.geometry
-        if not (geometry.hides_alike and setting.fourier) or setting.robust:
+        if not (geometry.hides_alike and setting.fourier):
             return ()
-        if geometry.is_laid and len(geometry.grid) <= 3:
+        if geometry.is_laid:
             return (cls(),)
-        if len(geometry.grid) > 3 or math.prod(geometry.grid) > LARGEST_UNASKED[dimensions(geometry.grid)]:
+        if math.prod(geometry.grid) > LARGEST_UNASKED[dimensions(geometry.grid)]:
             return ()
         highest = math.inf if geometry.closed_form_blend is None else NEARLY
         plates = tuple(cls(order, highest, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])

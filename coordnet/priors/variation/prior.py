@@ -74,8 +74,7 @@ class TotalVariation(Prior):
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[TotalVariation, ...]":
         """Return it for measurements, weighed against the adaptive prior."""
-        suits = setting.geometry.operator and setting.fourier and not setting.robust
-        return (cls(pilot=Adaptive()),) if suits else ()
+        return (cls(pilot=Adaptive()),) if setting.geometry.operator and setting.fourier else ()
 
     def seconds(self, setting: Setting) -> float:
         return SECONDS * setting.channels * math.prod(setting.geometry.grid)
