@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from coordnet.cli.declaring import PRIOR_NAMES, number, parse_bytes
-from coordnet.linalg import waiting
 
 STANDARD = "-"  # standard input or output in the place of a file
 # Endings of files with signals whose kind ``mimetypes`` does not know.
@@ -89,7 +88,9 @@ class Output:
 
     def stage(self, name: str) -> AbstractContextManager[Any]:
         """Show the name of a stage that counts no steps, unless the command is quiet."""
-        return waiting.stage(name, shown=self.progress)
+        from coordnet.linalg.machine import stage  # here, because its import takes seconds
+
+        return stage(name, shown=self.progress)
 
 
 def is_folder(path: str | Path) -> bool:

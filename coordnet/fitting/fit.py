@@ -16,7 +16,7 @@ from coordnet.fitting.channel_groups import check_channels, fit_by_channel
 from coordnet.fitting.choice import Family, Kind, Solver, choose_prior, default_encoder, default_encoding, weighed
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import Callback, default_epochs, fit_gradient, training_seconds, warn_if_long
-from coordnet.linalg.waiting import stage
+from coordnet.linalg.machine import stage
 from coordnet.networks.heads import Head, Linear, head_label, labelled
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction

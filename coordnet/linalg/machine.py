@@ -1,4 +1,4 @@
-"""The machine: memory that is reused, cores that share work, the rounding of products, and the source of randomness."""
+"""The machine: reused memory, cores that share work, rounding, randomness, and what a terminal shows of a stage."""
 
 import ctypes
 import math
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import hardshrink
+from tqdm import tqdm
 
 from coordnet import _checks
 
@@ -222,3 +223,8 @@ def without_tails(values: Float[Tensor, "*shape"], peak: float = 1.0) -> Float[T
     Processors may multiply subnormal numbers, which a Gaussian's tails are full of, a hundred times slower than others.
     """
     return hardshrink(values, TAIL * peak)
+
+
+def stage(name: str, *, shown: bool) -> Any:
+    """Return a context that shows the name of a stage, which counts no steps; beside a terminal it shows nothing."""
+    return tqdm(desc=name, bar_format="{desc} …", leave=False, disable=None if shown else True)

@@ -16,7 +16,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.channel_groups import channel_groups, join_channels
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.fitting.closed_form import plan
-from coordnet.linalg.waiting import stage
+from coordnet.linalg.machine import stage
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction

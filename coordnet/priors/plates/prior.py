@@ -14,8 +14,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
-from coordnet.linalg.machine import is_tracked
-from coordnet.linalg.waiting import stage
+from coordnet.linalg.machine import is_tracked, stage
 from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Learned, Prior, Setting

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.linalg.waiting import stage
+from coordnet.linalg.machine import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
