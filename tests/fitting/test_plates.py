@@ -12,7 +12,7 @@ import coordnet as cn
 from coordnet.encodings.blending import polynomial_weights
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.linalg.borders import continue_smoothly
-from coordnet.priors.plates import cross_validation
+from coordnet.priors.plates import errors
 from coordnet.priors.plates import solve as solves
 from coordnet.priors.plates.field import Field, plate_energy, polynomials
 from coordnet.sampling import Axis, lattice_points
@@ -296,7 +296,7 @@ def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared
     """Were both drawn from one seed, all that the other prior hides would be hidden from it already."""
     samples = masked(synthetic_photograph(32, 32), 0.4)
     field = Field.of(samples.geometry, (samples.values - samples.mean()).movedim(-1, 0))
-    shown = field.select(~cross_validation.FieldErrors(field, cn.ThinPlate()).folds[0]).samples()
+    shown = field.select(~errors.FieldErrors(field, cn.ThinPlate()).folds[0]).samples()
     assert fitted(shown, cn.Adaptive()).report.tried
 
 

@@ -16,9 +16,9 @@ import coordnet as cn
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.point_blocks import block_score
-from coordnet.priors.plates import cross_validation, tiles
 from coordnet.priors.plates import plate as plates
-from coordnet.priors.plates.cross_validation import FieldErrors
+from coordnet.priors.plates import search, tiles
+from coordnet.priors.plates.errors import FieldErrors
 from coordnet.priors.plates.field import Field, plate_energy
 from coordnet.priors.plates.plate import plate
 from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
@@ -408,8 +408,8 @@ def test_smooth_functions_take_the_highest_order_that_is_about_as_good(monkeypat
     planted = dict(zip((2, 3, 4, 5, 6), (1e-3, 1e-6, 1e-9, 1e-12, highest), strict=True))
     errors = FieldErrors(field, cn.ThinPlate())
     monkeypatch.setattr(errors, "of_plate", lambda order, cutoff: planted[order])
-    monkeypatch.setattr(cross_validation, "_errors_of", lambda *_: errors)
-    assert cross_validation.choose_plate(field, cn.ThinPlate())[0].order == expected
+    monkeypatch.setattr(search, "_errors_of", lambda *_: errors)
+    assert search.choose_plate(field, cn.ThinPlate())[0].order == expected
 
 
 @pytest.mark.parametrize("order", [1, 2, 3.5, 5])

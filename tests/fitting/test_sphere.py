@@ -8,8 +8,8 @@ import torch
 from scipy.special import sph_harm_y
 
 import coordnet as cn
-from coordnet.priors.plates.cross_validation import deciding_parts
 from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.search import deciding_parts
 from coordnet.sampling.sphere import EqualAreaMap, nearest_angles, over_poles, spread, vectors
 
 PLATE = cn.ThinPlate(order=4, cutoff=4.0)

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from coordnet.plans.hold_out import middle
-from coordnet.priors.plates.cross_validation import CHOOSING, LOWEST, MOST_FOLDS, FieldErrors, deciding_part
+from coordnet.priors.plates.errors import CHOOSING, LOWEST, MOST_FOLDS, FieldErrors, PlateParameters
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.prior import LARGEST_UNASKED
-from coordnet.priors.plates.search import PlateParameters, climb
+from coordnet.priors.plates.search import climb, deciding_part
 from coordnet.sampling.samples import Samples
 
 # These numbers were settled on 27 fields, synthetic and from packages, with four masks each; 28 others were held out.

@@ -18,10 +18,10 @@ from coordnet.linalg.machine import is_tracked, stage
 from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Learned, Prior, Setting
-from coordnet.priors.plates.cross_validation import LOWEST, choose_plate
+from coordnet.priors.plates.errors import LOWEST, PlateParameters
 from coordnet.priors.plates.field import Field, dimensions, nyquist, plate_blend, stretch
 from coordnet.priors.plates.plate import FollowedPlate, adjoint, energy_weight, plate, share_beyond, swings
-from coordnet.priors.plates.search import PlateParameters
+from coordnet.priors.plates.search import choose_plate
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.axes import ByAxes
