@@ -9,8 +9,7 @@ import coordnet as cn
 from coordnet.fitting.choice import suited
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.priors.base import Setting
-from coordnet.priors.evolving.covariance import Bands, Covariance
-from coordnet.priors.evolving.frame_posterior import FramePosterior
+from coordnet.priors.evolving.covariance import Bands, Covariance, FramePosterior
 from coordnet.priors.evolving.learning import Learner, Problem, follow
 from coordnet.priors.evolving.variogram import Term, Time, Variogram, fit_start
 from coordnet.sampling.forward import ForwardModel, are_areas, hide_under_gaps

@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.ndimage import gaussian_filter, gaussian_filter1d
 from torch import Tensor
 
-from coordnet.priors.evolving.covariance import Bands, Covariance, Frames, Modes, Padded
-from coordnet.priors.evolving.frame_posterior import FramePosterior, Mean
+from coordnet.priors.evolving.covariance import Bands, Covariance, FramePosterior, Frames, Mean, Modes, Padded
 from coordnet.priors.evolving.variogram import fit_start
 from coordnet.sampling.forward import are_areas
 

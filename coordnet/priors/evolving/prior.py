@@ -19,7 +19,7 @@ from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.base import Learned, Prior, Setting
-from coordnet.priors.evolving.frame_posterior import Mean
+from coordnet.priors.evolving.covariance import Mean
 from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
 from coordnet.sampling.axes import MAX_AXES
 from coordnet.sampling.forward import ForwardModel
