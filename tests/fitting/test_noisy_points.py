@@ -7,12 +7,12 @@ from scipy.spatial.distance import cdist
 
 import coordnet as cn
 from coordnet.priors.plates import plate as plates
-from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.errors import FieldErrors, GeneralizedErrors
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.plate import adjoint, energy_weight, plate
 from coordnet.priors.plates.search import _coarse_errors, _smoothing_noise, deciding_parts, with_corner
 from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
+from coordnet.priors.plates.tiles import coarse_cutoff, coarsened
 
 RNG = np.random.default_rng(5)
 PLACES, QUERY = RNG.random((400, 2)), RNG.random((500, 2))

@@ -11,10 +11,9 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.interpolate import RBFInterpolator
 
-from coordnet.priors.plates.coarse import interpolation
 from coordnet.priors.plates.field import Field, Sparse, plate_energy
 from coordnet.priors.plates.solve import PlateSolution, solve
-from coordnet.priors.plates.tiles import LENGTH, OVERLAP, fading, least_tie
+from coordnet.priors.plates.tiles import LENGTH, OVERLAP, fading, interpolation, least_tie
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.points import MARGIN
 from coordnet.sampling.sphere import EqualAreaMap, over_poles, spread, vectors

@@ -14,11 +14,10 @@ from scipy.sparse.linalg import splu
 from scipy.spatial import ConvexHull, Delaunay, KDTree, QhullError
 from torch import Tensor
 
-from coordnet.priors.plates.coarse import COARSENED, coarse_cutoff, coarsened, onto_coarse, refined
 from coordnet.priors.plates.field import Field, Sparse, polynomials
 from coordnet.priors.plates.maps import sphere_plate
 from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
-from coordnet.priors.plates.tiles import tiled_plate
+from coordnet.priors.plates.tiles import COARSENED, coarse_cutoff, coarsened, onto_coarse, refined, tiled_plate
 from coordnet.sampling.extrapolation import FAR, beyond
 from coordnet.sampling.points import NODES
 from coordnet.sampling.sphere import spread

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coordnet.plans.hold_out import middle
-from coordnet.priors.plates.coarse import coarse_cutoff, coarsened
 from coordnet.priors.plates.errors import (
     CHOOSING,
     FOLDED,
@@ -23,6 +22,7 @@ from coordnet.priors.plates.errors import (
 )
 from coordnet.priors.plates.field import Field, stretch
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
+from coordnet.priors.plates.tiles import coarse_cutoff, coarsened
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.sphere import spread
 
