@@ -13,8 +13,7 @@ from coordnet.bench.experiment import Case, Estimator, Outcome
 from coordnet.bench.record_tables import Frame
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import fit
-from coordnet.fitting.uncertainty.conformal import conformal_quantile
-from coordnet.fitting.uncertainty.local_scale import gradient
+from coordnet.fitting.uncertainty.conformal import conformal_quantile, gradient
 from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import Prior

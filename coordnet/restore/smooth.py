@@ -11,8 +11,7 @@ from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
 from coordnet.restore.blocks import Block, Blocks
-from coordnet.restore.denoise import denoise
-from coordnet.restore.denoise_blocks import BlockCleaner, learn
+from coordnet.restore.denoise import BlockCleaner, denoise, learn
 from coordnet.restore.fill import Gaps, check_divisible, fill, has_gaps, has_values, taught
 from coordnet.restore.labeled import Labeled
 from coordnet.sampling.arrays import is_divided

@@ -12,9 +12,8 @@ from scipy.spatial import cKDTree
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.uncertainty.conformal import POWER, Calibration, conformal_quantile
+from coordnet.fitting.uncertainty.conformal import POWER, Calibration, LocalScale, conformal_quantile, power_of_distance
 from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, FoldErrors, SampleTable
-from coordnet.fitting.uncertainty.local_scale import LocalScale, power_of_distance
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
