@@ -42,8 +42,9 @@ def suited(setting: Setting) -> Prior | None:
     take the local prior, since one with hidden samples is none. A whole lattice with every sample needs none, unless an
     axis is too long for its design matrix to be factorized.
     """
-    dims = len(setting.geometry.grid)
-    kinds = [Smoothness] if setting.robust else [kind for kind in PRIORS.values() if dims in kind.axes]
+    dims, sampled = len(setting.geometry.grid), setting.sampled
+    kinds = [kind for kind in PRIORS.values() if dims in kind.axes and sampled in kind.samples]
+    kinds = [Smoothness] if setting.robust else kinds
     suiting = [prior for kind in kinds for prior in kind.candidates(setting)]
     suiting = [prior for prior in suiting if prior.seconds(setting) <= LONGEST_FIT]
     suiting = [prior for prior in suiting if not isinstance(prior, Smoothness)] or suiting

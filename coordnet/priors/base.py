@@ -17,6 +17,7 @@ from coordnet.plans.plan import Plan
 from coordnet.sampling.axes import MAX_AXES
 from coordnet.sampling.samples import Geometry
 
+Sampled = Literal["lattice", "gaps", "measurements"]  # what samples are; see ``Setting.sampled``
 Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
@@ -43,6 +44,12 @@ class Setting:
     def is_long(self) -> bool:
         """Whether an axis is too long for its design matrix to be factorized."""
         return max(axis.count for axis in self.geometry.axes) > LONGEST_AXIS
+
+    @property
+    def sampled(self) -> Sampled:
+        """What samples are: a whole lattice, which may skip nodes; other nodes, cells and points; or measurements."""
+        kind: Sampled = "lattice" if self.geometry.is_whole_lattice else "gaps"
+        return "measurements" if self.geometry.operator else kind
 
     @property
     def is_short_row(self) -> bool:
@@ -80,8 +87,8 @@ class Prior(ABC):
         The text after the name in the help of ``--prior``: ``[:PARAMETER=VALUE,…]``, and a note in parentheses.
     learns : bool
         Whether the samples change it.
-    axes : range
-        The numbers of axes of the signals for which it is weighed unasked; see ``candidates``.
+    axes, samples : range, tuple of str
+        The numbers of axes of the signals, and the kinds of samples, for which it is weighed unasked; all by default.
     on_cpu : bool
         Whether its plan works on the CPU, wherever the samples are.
     follows_scales : bool
@@ -97,6 +104,7 @@ class Prior(ABC):
     usage: ClassVar[str] = ""
     learns: ClassVar[bool] = False
     axes: ClassVar[range] = range(1, MAX_AXES + 1)
+    samples: ClassVar[tuple[Sampled, ...]] = ("lattice", "gaps", "measurements")
     on_cpu: ClassVar[bool] = False
     follows_scales: ClassVar[bool] = False
     cleans_by: ClassVar[Cleaning] = "plan"
@@ -116,7 +124,7 @@ class Prior(ABC):
     def candidates(cls, setting: Setting) -> "tuple[Prior, ...]":
         """Return the priors of this kind that suit a setting and are weighed unasked; none by default.
 
-        Signals of other numbers of axes than ``axes``, and samples with outliers, are not asked about.
+        They are asked for signals with as many ``axes`` and such ``samples`` alone, and not for samples with outliers.
         """
         return ()
 

@@ -18,7 +18,7 @@ from coordnet.plans.modes import EncodingModes, FourierModes, Modes
 from coordnet.plans.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.plans.posterior import LatticePosterior, PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import ConstrainedSystem, System, penalized_system
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Prior, Sampled, Setting
 from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, units_of
@@ -51,6 +51,7 @@ class Smoothness(Prior):
 
     name: ClassVar[str] = "smooth"
     usage: ClassVar[str] = "[:power=1.5,strength=0.01,anisotropy=0.3x1x1]"
+    samples: ClassVar[tuple[Sampled, ...]] = ("lattice",)
     power: float = 1.5
     strength: float = 0.01
     anisotropy: float | tuple[float, ...] = 1.0

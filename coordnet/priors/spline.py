@@ -14,7 +14,7 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Prior, Sampled, Setting
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -40,6 +40,7 @@ class Spline(Prior):
     name: ClassVar[str] = "spline"
     usage: ClassVar[str] = "[:degree=3]"
     learns: ClassVar[bool] = True
+    samples: ClassVar[tuple[Sampled, ...]] = ("lattice",)
     degree: int = 3
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
-from coordnet.priors.base import Learned, Prior, Setting
+from coordnet.priors.base import Learned, Prior, Sampled, Setting
 from coordnet.priors.evolving.covariance import Mean
 from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
 from coordnet.sampling.axes import MAX_AXES
@@ -67,6 +67,7 @@ class Evolving(Prior):
     name: ClassVar[str] = "evolving"
     usage: ClassVar[str] = " (frames in time)"
     learns: ClassVar[bool] = True
+    samples: ClassVar[tuple[Sampled, ...]] = ("gaps",)
     axes: ClassVar[range] = range(3, MAX_AXES + 1)
     on_cpu: ClassVar[bool] = True
     times: tuple[float, ...] = ()

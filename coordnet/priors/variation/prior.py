@@ -9,7 +9,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import Learned, Prior, Setting
+from coordnet.priors.base import Learned, Prior, Sampled, Setting
 from coordnet.priors.variation.plan import TotalVariationPlan, WeighedVariationPlan
 from coordnet.sampling.samples import Geometry
 
@@ -50,6 +50,7 @@ class TotalVariation(Prior):
     name: ClassVar[str] = "total-variation"
     usage: ClassVar[str] = " (constant parts with steps)"
     learns: ClassVar[bool] = True
+    samples: ClassVar[tuple[Sampled, ...]] = ("measurements",)
     on_cpu: ClassVar[bool] = True
     strength: float | None = None
     pilot: Adaptive | None = None
@@ -74,7 +75,7 @@ class TotalVariation(Prior):
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[TotalVariation, ...]":
         """Return it for measurements, weighed against the adaptive prior."""
-        return (cls(pilot=Adaptive()),) if setting.geometry.operator and setting.fourier else ()
+        return (cls(pilot=Adaptive()),) if setting.fourier else ()
 
     def seconds(self, setting: Setting) -> float:
         return SECONDS * setting.channels * math.prod(setting.geometry.grid)
