@@ -14,8 +14,8 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.kriging import Kriging
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
-from coordnet.priors.plates.anisotropy import anisotropies
 from coordnet.priors.plates.errors import LOWEST
+from coordnet.priors.plates.search import anisotropies
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.snapped import NearestNodes, Snapped

@@ -408,7 +408,7 @@ def test_smooth_functions_take_the_highest_order_that_is_about_as_good(monkeypat
     planted = dict(zip((2, 3, 4, 5, 6), (1e-3, 1e-6, 1e-9, 1e-12, highest), strict=True))
     errors = FieldErrors(field, cn.ThinPlate())
     monkeypatch.setattr(errors, "of_plate", lambda order, cutoff: planted[order])
-    monkeypatch.setattr(search, "_errors_of", lambda *_: errors)
+    monkeypatch.setattr(search, "errors_of", lambda *_: errors)
     assert search.choose_plate(field, cn.ThinPlate())[0].order == expected
 
 

@@ -6,7 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.plans.nugget import nugget
-from coordnet.priors.plates.anisotropy import anisotropies, variogram_scales
+from coordnet.priors.plates.search import anisotropies, variogram_scales
 
 
 def field(scales, seed=0, shape=(48, 56)):

@@ -1,4 +1,4 @@
-"""The numbers of a plate, and the errors that are expected of plates: at hidden samples, or by all of them."""
+"""The numbers of a plate, and the errors that are expected of plates: at hidden ones of some samples, or by all."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,17 +12,27 @@ from jaxtyping import Float
 
 from coordnet import _checks
 from coordnet.metrics.scores import decibels
+from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.field import Field, polynomials
+from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.plate import can_coarsen, energy_weight, plate
 from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import MIN_LEFT, ForwardModel
 from coordnet.sampling.points import NODES
+from coordnet.sampling.sphere import spread
 
 CUTOFF_BOUNDS = (1e-9, 1e9)  # radians a sample: the powers of others, up to the 16th, are beyond the range of float64
 ORDERS = (1.0, 8.0)  # the lowest and the highest order: above, float64 does not hold the solution
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
+# Nodes to which the part of ``CHOOSING`` nodes is enlarged at most: a plate on it takes a fraction of a second. Beyond
+# it, in pictures with large holes or hardly any samples, the trial would take longer than the fit.
+LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
+CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # nodes of parts for points: half a second in all
+FEWEST_DECIDING = 100  # samples in the part that decides, or it is enlarged
+MOST_PARTS = ByAxes({2: 4, 3: 2})  # parts of a large lattice of points, so that none of its regions decides alone
+FEWEST_HERE = 30  # points in a part at least
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 FEWEST_SINGLE = 5  # samples from which on each is hidden alone
@@ -202,6 +212,52 @@ class FieldErrors:
             left = hidden.without_drift(hidden.left_by(f), shown.drift_coefficients(f))
             errors.append(np.square(left).mean(1) * hidden.weights / hidden.weights.mean())
         return np.concatenate(errors)
+
+
+def deciding_part(field: Field, size: int) -> Field:
+    """Return the middle of a lattice of more than ``size`` nodes, or all of it.
+
+    It is enlarged up to ``LARGEST_PART`` nodes until it has ``FEWEST_DECIDING`` samples, as it has none in the middle
+    of a hole.
+    """
+    while size < math.prod(field.lattice):
+        part = field.part(middle(field.lattice, size))
+        if len(part.values) >= FEWEST_DECIDING or 4 * size > LARGEST_PART[field.dims]:
+            return part
+        size *= 4
+    return field
+
+
+def deciding_parts(field: Field) -> list[Field]:
+    """Return parts of a lattice of points, each around one of them: up to ``MOST_PARTS``, or the whole lattice."""
+    size = CHOOSING_POINTS[field.dims]
+    side = math.ceil(size ** (1 / field.dims))
+    if field.latitude is not None:
+        h = 1 / float(np.linalg.norm(field.positions[0]))
+        centers = (h * field.positions[(field.positions @ v).argmax()] for v in spread(MOST_PARTS[field.dims]))
+        return [flat_part(field, center, min(side / 2 * h, MAP_RADIUS))[0] for center in centers]
+    if math.prod(field.lattice) <= size or len(field.values) < FEWEST_DECIDING:
+        return [field]
+    along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
+    most = MOST_PARTS[field.dims]
+    count = most if math.prod(field.lattice) >= most * size else 1
+    parts = []
+    for k in range(count):
+        center = field.positions[along[(2 * k + 1) * len(along) // (2 * count)]]
+        starts = [max(0, min(int(x) - side // 2, n - side)) for x, n in zip(center, field.lattice, strict=True)]
+        part = field.part(tuple(slice(a, min(a + side, n)) for a, n in zip(starts, field.lattice, strict=True)))
+        if len(part.values) >= FEWEST_HERE:
+            parts.append(part)
+    return parts or [field]
+
+
+def errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
+    """Return the errors at hidden samples of the part, or the parts, that decide."""
+    if not field.laid:
+        return FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
+    first, *others = parts = deciding_parts(field)
+    rounds = min(POINT_ROUNDS, math.ceil(FOLDED / max(sum(len(part.values) for part in parts), 1)))
+    return FieldErrors(first, prior, rounds if field.dims < 3 else 1, others)  # a solve in space takes a second
 
 
 class GeneralizedErrors:

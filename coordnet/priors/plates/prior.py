@@ -21,14 +21,12 @@ from coordnet.priors.base import Learned, Prior, Setting
 from coordnet.priors.plates.errors import LOWEST, PlateParameters
 from coordnet.priors.plates.field import Field, dimensions, nyquist, plate_blend, stretch
 from coordnet.priors.plates.plate import FollowedPlate, adjoint, energy_weight, plate, share_beyond, swings
-from coordnet.priors.plates.search import choose_plate
+from coordnet.priors.plates.search import LARGEST_UNASKED, choose_plate
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.priors.plates.tiles import tiled_plate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-# Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
-LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
 NEARLY = 3.0  # cut-off in radians a node, just below the nodes' Nyquist frequency
 # Orders of plates without other free numbers, lowest first.
 INTERPOLATING = ByAxes({1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)})

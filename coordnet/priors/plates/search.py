@@ -1,30 +1,34 @@
-"""The search for a plate's order, cut-off and corner of least expected error."""
+"""The search for the numbers of a plate: order, cut-off and corner of least expected error, and weights of the axes."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.errors import (
     CHOOSING,
-    FOLDED,
+    FEWEST_DECIDING,
     LOWEST,
-    POINT_ROUNDS,
+    MOST_FOLDS,
     Error,
     FieldErrors,
     GeneralizedErrors,
     Numbers,
     PlateParameters,
+    deciding_part,
+    deciding_parts,
+    errors_of,
 )
 from coordnet.priors.plates.field import Field, stretch
-from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
 from coordnet.priors.plates.tiles import coarse_cutoff, coarsened
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.sphere import spread
+from coordnet.sampling.samples import Samples
 
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search ends
@@ -33,19 +37,10 @@ POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, 
 
 # Order of plates with a corner that are tried beside those of the best order without one.
 CORNERED = ByAxes({1: 5, 2: 6, 3: 5})
-# Nodes to which the part of ``CHOOSING`` nodes is enlarged at most: a plate on it takes a fraction of a second. Beyond
-# it, in pictures with large holes or hardly any samples, the trial would take longer than the fit.
-LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
-CHOOSING_POINTS = ByAxes(
-    {1: 2**16, 2: 48**2, 3: 12**3}
-)  # nodes of parts for points between nodes: half a second in all
-FEWEST_DECIDING = 100  # samples in the part that decides, or it is enlarged
 ROUGH = ByAxes({1: 1, 2: 1.5, 3: 2})  # order that few samples, hidden one by one, may have instead of ``LOWEST``
 MUCH_BETTER = 0.5  # squared error of ``ROUGH`` plates there, relative to that of ``LOWEST``, at most
 # Orders that are tried with cut-offs for points between nodes; of 3,000 noisy points of four functions 3.5 is the best.
 POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6)
-MOST_PARTS = ByAxes({2: 4, 3: 2})  # parts of a large lattice of points, so that none of its regions decides alone
-FEWEST_HERE = 30  # points in a part at least
 ROUGH_ORDER = 3  # order up to which half orders next to it are tried, too, for points that are interpolated
 HIGHEST, HIGHEST_LARGE = 6, 4  # the highest order; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
@@ -59,44 +54,20 @@ NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to 
 SMOOTH_ERROR = 1e-8
 ABOUT_AS_GOOD = 10.0  # hidden error up to which the highest order is taken for these, relative to the least
 
+# Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
+LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
+# These numbers for anisotropies were settled on 27 fields, synthetic and from packages, with four masks each; 28 others
+# were held out.
+LOOKED_AT = 2**15  # nodes in the middle of a lattice whose differences are looked at
+OCTAVES = 6  # the last range of distances is that of 2^6 to 2^7 nodes
+LAGS = 5  # distances in an octave that are looked at, at most
+FEWEST_PAIRS = 10  # pairs of samples that tell a mean square
+WEIGHTED_ORDERS = (1, 2, 3)  # orders of plates with such weights
+WEIGHED_FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
+LEAST_RATIO = 1.5  # ratio of scales below which two axes are alike
+
 P = TypeVar("P", bound=PlateParameters)
-
-
-def deciding_part(field: Field, size: int) -> Field:
-    """Return the middle of a lattice of more than ``size`` nodes, or all of it.
-
-    It is enlarged up to ``LARGEST_PART`` nodes until it has ``FEWEST_DECIDING`` samples, as it has none in the middle
-    of a hole.
-    """
-    while size < math.prod(field.lattice):
-        part = field.part(middle(field.lattice, size))
-        if len(part.values) >= FEWEST_DECIDING or 4 * size > LARGEST_PART[field.dims]:
-            return part
-        size *= 4
-    return field
-
-
-def deciding_parts(field: Field) -> list[Field]:
-    """Return parts of a lattice of points, each around one of them: up to ``MOST_PARTS``, or the whole lattice."""
-    size = CHOOSING_POINTS[field.dims]
-    side = math.ceil(size ** (1 / field.dims))
-    if field.latitude is not None:
-        h = 1 / float(np.linalg.norm(field.positions[0]))
-        centers = (h * field.positions[(field.positions @ v).argmax()] for v in spread(MOST_PARTS[field.dims]))
-        return [flat_part(field, center, min(side / 2 * h, MAP_RADIUS))[0] for center in centers]
-    if math.prod(field.lattice) <= size or len(field.values) < FEWEST_DECIDING:
-        return [field]
-    along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
-    most = MOST_PARTS[field.dims]
-    count = most if math.prod(field.lattice) >= most * size else 1
-    parts = []
-    for k in range(count):
-        center = field.positions[along[(2 * k + 1) * len(along) // (2 * count)]]
-        starts = [max(0, min(int(x) - side // 2, n - side)) for x, n in zip(center, field.lattice, strict=True)]
-        part = field.part(tuple(slice(a, min(a + side, n)) for a, n in zip(starts, field.lattice, strict=True)))
-        if len(part.values) >= FEWEST_HERE:
-            parts.append(part)
-    return parts or [field]
+Weights = tuple[float, ...]
 
 
 def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
@@ -107,7 +78,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones: with
     all orders if no interpolation is better than the mean of the values.
     """
-    errors = _errors_of(field, prior)
+    errors = errors_of(field, prior)
     order, cutoff, corner = prior.order or LOWEST, prior.cutoff or math.inf, prior.corner
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
@@ -141,15 +112,6 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
         near = [p for p in POINT_ORDERS if abs(p - order) <= 0.5]
         order = min(near, key=lambda p: errors.of_plate(p, cutoff))
     return replace(prior, order=order, cutoff=cutoff, corner=corner), errors
-
-
-def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
-    """Return the errors at hidden samples of the part, or the parts, that decide."""
-    if not field.laid:
-        return FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
-    first, *others = parts = deciding_parts(field)
-    rounds = min(POINT_ROUNDS, math.ceil(FOLDED / max(sum(len(part.values) for part in parts), 1)))
-    return FieldErrors(first, prior, rounds if field.dims < 3 else 1, others)  # a solve in space takes a second
 
 
 def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | float]) -> tuple[Numbers, float]:
@@ -264,3 +226,87 @@ def climb(
         if failures == patience:
             break
     return best
+
+
+def anisotropies(samples: Samples) -> dict[int, Weights]:
+    """Return the weights s² of the squared frequencies along each axis, 1 for the roughest, for plates of some orders.
+
+    Variograms tell the scale s of each axis. For each order twice and four times these scales are tried, or a half, a
+    quarter and so on, while plates have less error at hidden samples. The result is empty if all axes are alike, by
+    their variograms or because equal weights have less error with the order ``LOWEST``, and if samples are not nodes of
+    a plane with gaps. In volumes the evolving prior has scales of its own.
+    """
+    geometry = samples.geometry
+    is_plane = len(geometry.grid) == 2 and geometry.is_nodal and geometry.shape == geometry.grid
+    if not is_plane or geometry.weights is None or math.prod(geometry.grid) > LARGEST_UNASKED[2]:
+        return {}
+    scales = variogram_scales(samples)
+    if max(scales) < LEAST_RATIO:
+        return {}
+    shared = samples.channels if geometry.weights.shape[-1] == 1 else 1
+    field = Field.of(geometry, samples.values.detach().movedim(-1, 0)[:shared])
+    part = deciding_part(field, CHOOSING[field.dims])
+    rounds = min(MOST_FOLDS, math.ceil(WEIGHED_FOLDED / max(len(part.values), 1)))
+
+    @cache
+    def error(order: int, factor: float) -> float:
+        weighted = replace(part, anisotropy=_weights(scales, factor))
+        errors = FieldErrors(weighted, PlateParameters(order, math.inf), rounds)
+        return errors.of_plate(order, math.inf) if errors.folds else math.inf
+
+    factors = [2.0**k for k in range(-7, 3) if LEAST_RATIO < 2.0**k * max(scales)]
+
+    def best(order: int) -> float:
+        larger = climb([1.0, *(f for f in factors if f > 1)], lambda f: error(order, f), patience=1)
+        smaller = [1.0, *(f for f in reversed(factors) if f < 1)]
+        return larger if larger > 1 else climb(smaller, lambda f: error(order, f), patience=1)
+
+    if not error(LOWEST, best(LOWEST)) < error(LOWEST, 0.0):
+        return {}
+    return {order: _weights(scales, best(order)) for order in WEIGHTED_ORDERS}
+
+
+def _weights(scales: tuple[float, ...], factor: float) -> Weights:
+    """Return the weights of the axes if the scales of those that are not the roughest are multiplied by a factor."""
+    return tuple(float(f"{max(1.0, factor * s) ** 2:.2g}") if s > 1 else 1.0 for s in scales)
+
+
+def variogram_scales(samples: Samples) -> tuple[float, ...]:
+    """Return the scale of each axis, relative to that of the roughest, by the mean squares of differences.
+
+    Values differ at distances of s to 2s nodes along an axis as much as they do at 1 to 2 nodes along the roughest one.
+    With a covariance of scaled distances the variogram is the same function along all axes but for their scales.
+
+    Cressie, "Statistics for Spatial Data" (1993), section 2.5.2.
+    """
+    part = middle(samples.grid, LOOKED_AT)
+    values = samples.values.detach()[part].cpu().double().numpy()
+    known = np.broadcast_to((samples.geometry.full_weights[part] > 0).cpu().numpy(), values.shape)
+    axes = [(np.moveaxis(values, axis, 0), np.moveaxis(known, axis, 0)) for axis in range(values.ndim - 1)]
+    nearest = [_mean_square(*axis, octave=0) for axis in axes]
+    rough = max(nearest)
+    return tuple(_scale(*axis, first, rough) for axis, first in zip(axes, nearest, strict=True))
+
+
+def _mean_square(y: Float[np.ndarray, "n *others"], known: Bool[np.ndarray, "n *others"], octave: int) -> float:
+    """Return the mean square of differences at 2^k to 2^(k+1) nodes along the first axis; 0 if it is not told."""
+    squares, pairs = 0.0, 0
+    for lag in np.unique(np.linspace(2**octave, 2 ** (octave + 1), LAGS).astype(int)):
+        both = known[lag:] & known[:-lag]
+        squares += float(np.square((y[lag:] - y[:-lag])[both]).sum())
+        pairs += int(both.sum())
+    return squares / pairs if pairs >= FEWEST_PAIRS else 0.0
+
+
+def _scale(
+    y: Float[np.ndarray, "n *others"], known: Bool[np.ndarray, "n *others"], first: float, rough: float
+) -> float:
+    """Return 2^k for the first k, between the octaves, whose mean square is ``rough``; the last k if none is."""
+    if not 0 < first < rough:
+        return 1.0
+    octave, below, above = 0, first, first
+    while above < rough and octave < OCTAVES and (following := _mean_square(y, known, octave + 1)):
+        octave, below, above = octave + 1, above, max(above, following)
+    if above < rough or octave == 0:
+        return 2.0**octave
+    return 2 ** (octave - math.log(above / rough) / math.log(above / below))
