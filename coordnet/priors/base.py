@@ -37,7 +37,7 @@ class Setting:
     fourier: bool = True  # whether the encoding may be Fourier's, which some plans need
     robust: bool = False  # whether outliers are expected
     nugget: float = 0.0  # the standard deviation of the white noise that the samples seem to have; see ``plans.nugget``
-    # The weights of frequencies along each axis for plates of some orders; see ``priors.plates.anisotropy``.
+    # The weights of frequencies along each axis for plates of some orders; see ``anisotropies``.
     anisotropies: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @property
