@@ -19,7 +19,7 @@ from scipy.interpolate import griddata
 
 from coordnet import _checks
 from coordnet.bench.cube_fields import CUBES, HIDINGS, Cube, Given, cube, given, rmse
-from coordnet.bench.record_tables import Frame, markdown
+from coordnet.bench.record_tables import Frame, failures, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import once
 from coordnet.priors.adaptive import Adaptive
@@ -161,9 +161,7 @@ class Cubes(Study):
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of the cubes that are there, or of those that are named."""
-        for name in options.only:
-            _checks.choice("only", name, tuple(CUBES))
-        chosen = options.only or tuple(name for name in CUBES if self._is_there(name, options.data))
+        chosen = options.named(CUBES) or list(name for name in CUBES if self._is_there(name, options.data))
         missing = sorted(set(CUBES) - set(chosen)) if not options.only else []
         if missing:
             text = f"left out, since neither --data nor iris-sample-data (coordnet[bench]) has them: {missing}"
@@ -232,8 +230,7 @@ def report(found: Frame, records: Sequence[Record]) -> str:
         name = record["cell"]["method"]["name"]
         seconds[name] = seconds.get(name, 0.0) + record["seconds"]["fit"]
     parts.append("Seconds in all: " + ", ".join(f"{name} {total:.0f}" for name, total in seconds.items()) + ".")
-    reasons = [f"- {r['cell']['signal']['name']}, {r['cell']['task']}: {r['reason']}" for r in records if failed(r)]
-    parts += ["## What failed", "\n".join(reasons)] if reasons else []
+    parts += failures(records, lambda cell: f"{cell['signal']['name']}, {cell['task']}")
     names = {name for name, _ in found.index}
     parts += ["## The cubes", "\n".join(f"- {name}: {CUBES[name].content}" for name in CUBES if name in names)]
     return "\n\n".join(parts) + "\n"

@@ -87,7 +87,7 @@ EVIDENCE: dict[str, tuple[Study, dict[str, Any]]] = {
 
 def parts(options: Options) -> list[str]:
     """Return the names of the parts that are asked for; ``ValueError`` is raised if an option does not fit."""
-    names = [_checks.choice("only", name, EVIDENCE) for name in options.only] or list(EVIDENCE)
+    names = options.named(EVIDENCE) or list(EVIDENCE)
     if options.data is None and set(names) & set(NETWORKS_IN):
         raise _checks.wrong("data", "a folder with pictures and clips (--data DIR)", "none")
     return names

@@ -25,8 +25,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.bench.package_fields import FIELDS
 from coordnet.bench.points_study import COORDNET, KERNELS, PEERS, pairs, scored
-from coordnet.bench.record_tables import Frame, markdown
-from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
+from coordnet.bench.record_tables import Frame, failures, markdown
+from coordnet.bench.records import Cell, Options, Record, Result, Study
 from coordnet.comparison.stopwatch import finite, once
 from coordnet.fitting.fit import fit
 from coordnet.restore.inpaint import inpaint
@@ -233,9 +233,7 @@ class Kinds(Study):
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of the fields whose packages are installed, or of those that are named."""
-        for name in options.only:
-            _checks.choice("only", name, tuple(FIELDS))
-        chosen = options.only or tuple(FIELDS)
+        chosen = options.named(FIELDS) or list(FIELDS)
         missing = [name for name in chosen if not FIELDS[name].is_installed]
         if missing:
             text = f"left out, since their packages are not installed (pip install 'coordnet[bench]'): {missing}"
@@ -303,8 +301,7 @@ def report(cells: Frame, records: Sequence[Record]) -> str:
     shown = {name: behind[name].map(form.format) for name, form in FORMS.items()}
     parts = ["# Fields of every kind, beside the best peer with hindsight", KINDS_PREFACE, summary, markdown(table)]
     parts += ["![margins](kinds.png)", "## Cells that are behind", markdown(behind.assign(**shown))]
-    reasons = [f"- {r['cell']['signal']['name']}, {r['cell']['task']}: {r['reason']}" for r in records if failed(r)]
-    parts += ["## What failed", "\n".join(reasons)] if reasons else []
+    parts += failures(records, lambda cell: f"{cell['signal']['name']}, {cell['task']}")
     rows = [(name, FIELDS[name].package, FIELDS[name].content, FIELDS[name].licence) for name in grid.index]
     parts += ["## The fields", markdown(pd.DataFrame(rows, columns=["field", "package", "content", "licence"]))]
     return "\n\n".join(parts) + "\n"

@@ -15,9 +15,8 @@ import torch
 from matplotlib.figure import Figure
 from scipy.interpolate import RBFInterpolator, griddata
 
-from coordnet import _checks
 from coordnet.bench.point_clouds import CLOUDS, Given, Values
-from coordnet.bench.record_tables import Frame, markdown
+from coordnet.bench.record_tables import Frame, failures, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
 from coordnet.comparison.stopwatch import finite, once, tried
 from coordnet.fitting.fit import fit
@@ -158,9 +157,7 @@ class PointsStudy(Study):
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of the clouds whose packages are installed, or of those that are named."""
-        for name in options.only:
-            _checks.choice("only", name, tuple(CLOUDS))
-        chosen = options.only or (QUICK_CLOUDS if options.quick else tuple(CLOUDS))
+        chosen = options.named(CLOUDS) or (QUICK_CLOUDS if options.quick else CLOUDS)
         chosen = [name for name in chosen if CLOUDS[name].is_there]
         yield [self.cell(name, method, options.device) for name in chosen for method in (COORDNET, PEERS)]
 
@@ -226,8 +223,8 @@ def report(cells: Frame, records: Sequence[Record]) -> str:
         markdown(shown),
         "![ratios](points.png)",
     ]
-    reasons = [f"- {r['cell']['task']}, {r['cell']['method']['name']}: {r['reason']}" for r in records if failed(r)]
-    return "\n\n".join([*parts, *(["## What failed", "\n".join(reasons)] if reasons else [])]) + "\n"
+    parts += failures(records, lambda cell: f"{cell['task']}, {cell['method']['name']}")
+    return "\n\n".join(parts) + "\n"
 
 
 def figure(cells: Frame) -> Figure:

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from coordnet import _checks
 from coordnet.bench import intervals
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.quality import EXPERIMENTS
-from coordnet.bench.record_tables import Frame, by_signal, flat, markdown, text
-from coordnet.bench.records import Cell, Options, Record, Study, failed
+from coordnet.bench.record_tables import Frame, by_signal, failures, flat, markdown, text
+from coordnet.bench.records import Cell, Options, Record, Study
 
 SLOW = "hindsight"  # run only if it is named
 PREFACE = (
@@ -26,10 +25,9 @@ class Quality(Study):
     experiments = tuple(QUALITY)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        for name in options.only:
-            _checks.choice("only", name, tuple(QUALITY))
+        named = options.named(QUALITY)
         for experiment in EXPERIMENTS:
-            if experiment.name in options.only or (not options.only and experiment.name != SLOW):
+            if experiment.name in named or (not named and experiment.name != SLOW):
                 yield experiment.cells(options)
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
@@ -43,8 +41,7 @@ class Quality(Study):
                 score = f"scores.{experiment.measure}", "dB"
                 counted = ("notes.iterations", "steps") if experiment.name == "iterations" else score
                 sections += [f"## {experiment.title}", markdown(_comparison(flat(own), *counted))]
-        rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
-        sections += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
+        sections += failures(records, lambda cell: f"{cell['method']['name']} ({cell['task']})")
         return {".md": "\n\n".join(sections) + "\n"}
 
 

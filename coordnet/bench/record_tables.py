@@ -158,6 +158,12 @@ def markdown(table: Frame) -> str:
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
+def failures(records: Sequence[Record], name: Callable[[Record], str]) -> list[str]:
+    """Return the parts of a report that say why cells failed, each reason with a name of its cell; none without."""
+    rows = dict.fromkeys(f"- {name(r['cell'])}: {r['reason']}" for r in records if failed(r))
+    return ["## What failed", "\n".join(rows)] if rows else []
+
+
 def text(value: Any, form: str = ".2f") -> str:
     """Return a number as text; nothing if it is missing."""
     return "" if pd.isna(value) else format(value, form)

@@ -7,7 +7,7 @@ import math
 import subprocess
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property, partial
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from matplotlib.figure import Figure
 
+from coordnet import _checks
 from coordnet.bench.signals import Signal
 from coordnet.comparison.stopwatch import machine, tried
 from coordnet.media import atomic_path
@@ -191,6 +192,10 @@ class Options:
     retry: bool = False  # carry failed cells out again
     resume: bool = False  # carry no recorded cell out again, not even a timing
     until: float = math.inf  # the time of ``time.monotonic`` from which no more cells are begun
+
+    def named(self, parts: Iterable[str]) -> list[str]:
+        """Return the names in ``only``; one that is not among the parts of a study raises a ``ValueError``."""
+        return [_checks.choice("only", name, parts) for name in self.only]
 
 
 class Study(ABC):

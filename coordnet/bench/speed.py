@@ -86,12 +86,10 @@ class Speed(Study):
     always = True
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        for name in options.only:
-            _checks.choice("only", name, TASK_GROUPS)
         sizes = options.sizes or (QUICK_SIZES if options.quick else SIZES)
         if min(sizes) < LEAST_SIZE:
             raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
-        for group in options.only or TASK_GROUPS[:-1]:
+        for group in options.named(TASK_GROUPS) or TASK_GROUPS[:-1]:
             yield from ([cell] for cell in t.tasks(group, sizes, options.quick, options.device))
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
