@@ -22,7 +22,7 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
-from coordnet.restore.denoise_choice import asked_prior, check_values, described, expected_psnr, settled
+from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.impulses import may_lose, without_lost
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
@@ -126,7 +126,7 @@ def denoise(
     """
     seed = _checks.integer("seed", seed, 0)
     if is_divided(signal):
-        return denoise_blocks(signal, sigma, noise, prior, alpha, dimensions, seed, memory)
+        return _in_blocks(signal, sigma, noise, prior, alpha, dimensions, seed, memory)
     values, form = as_signal(signal, dimensions=dimensions)
     values, dims = values.detach(), values.ndim - 1
     alpha = dims == 2 and has_opacity(values) if alpha is None else alpha
@@ -145,18 +145,18 @@ def denoise(
     lost = None
     if may_lose(values, sigma, noise):
         values, lost = without_lost(values, largest=largest, progress=progress)
-    chosen, work, tried = settled(values, sigma, noise, asked, seed, progress=progress)
-    report = DenoiseReport(
-        prior=chosen.words,
-        sigma=work.level,
-        sigma_given=work.given,
-        expected_psnr=None,
-        tried=tried,
-        noise=described(work, lost),
-    )
-    clean, fit, report = _filtered(tiles, values, chosen, work, report)
+    decided = settled(values, sigma, noise, asked, seed, progress=progress)
+    chosen, work, _ = decided
+    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost))
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
     return Restored(whole, fit, report, report.expected_psnr, noise=None if work.is_plain else work.model)
+
+
+def _report(decided: Settled, lost: Tensor | None, expected: float | None = None) -> DenoiseReport:
+    """Return the report of what was decided on a signal, some of whose pixels were lost."""
+    prior, noise, tried = decided
+    given: dict[str, Any] = {"sigma": noise.level, "sigma_given": noise.given, "noise": described(noise, lost)}
+    return DenoiseReport(prior=prior.words, expected_psnr=expected, tried=tried, **given)
 
 
 def _within(
@@ -264,7 +264,7 @@ class BlockCleaner:
         return form.restore(torch.cat([cleaned(self.prior, values, self.noise)[0], opacity], -1))
 
 
-def denoise_blocks(
+def _in_blocks(
     signal: Any,
     sigma: float | None,
     noise: Any,
@@ -324,13 +324,5 @@ def learn(
         clean.append(estimate.flatten(0, -2))
         errors += [] if error is None else [error]
     expected = expected_psnr(statistics.fmean(errors), torch.cat(clean), level) if errors else None
-    report = DenoiseReport(
-        prior=chosen.prior.words,
-        sigma=level,
-        sigma_given=chosen.noise.given,
-        expected_psnr=expected,
-        tried=chosen.tried,
-        noise=described(chosen.noise, lost),
-    )
-    quiet = replace(chosen.noise, seed=None)
-    return BlockCleaner(chosen.prior, quiet, loses_pixels=lost is not None), report
+    cleaner = BlockCleaner(chosen.prior, replace(chosen.noise, seed=None), loses_pixels=lost is not None)
+    return cleaner, _report(chosen, lost, expected)
