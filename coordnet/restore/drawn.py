@@ -29,17 +29,18 @@ OFF_LEVELS = 0.1  # share of the values that may be nearer to the next level tha
 ROUNDED = 0.5  # the noise of rounding in steps, 0.29, and as much again that it hides
 HASH_FACTORS = (6364136223846793005, 1442695040888963407, 2862933555777941757)  # odd, for hashes modulo 2**64
 
-Picture = Float[Tensor, "height width channels"]
 # Side in pixels of patches of one color. Noise that is clipped on half of the pixels leaves one in 2**16 patches; it
 # would leave one in 500 of side 3, and dark gray pictures would have no part.
 FLAT_SIDE = 4
-FLAT = 0.01  # least share of the pixels in such patches, below which the signal has no bars
+FLAT = 0.01  # share of the pixels in patches of one color below which a signal has no bars
 # Pixels along each axis of a block, a multiple of the longest window and of the 8 of JPEG's blocks; as many times as
 # the shorter side of the picture has ``LARGE`` pixels.
 SIDE, LARGE = 32, 512
-# Blocks without such patches from which on they tell the noise, and their share. At a tenth of the blocks, maps with
-# fine lines are given noise that they do not have.
+# Blocks without patches of one color from which on they tell the noise, and their share. At a tenth of the blocks, maps
+# with fine lines are given noise that they do not have.
 FEWEST, LEAST_SHARE = 4, 0.15
+
+Picture = Float[Tensor, "height width channels"]
 
 
 def is_drawn(picture: Picture) -> bool:

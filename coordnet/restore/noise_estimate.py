@@ -45,6 +45,7 @@ MIRRORED = 0.75
 SMOOTHEST = 0.955
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
+
 FEWEST_QUIET = 24  # quiet windows from which the spectrum is found
 QUIETEST = 0.02  # quantile of the loudness from which on windows are quiet
 ALIKE = 0.25  # largest difference in loudness, a mean logarithm of power, between quiet windows

@@ -16,14 +16,14 @@ COARSER = 2  # coarser lattices at most
 RESOLVED = 0.75  # share of a coarser lattice's highest frequency up to which it has the modes of the lattice
 FEWEST_SHARED = 3  # bands that a coarser lattice has at least
 SMALLEST = 1e-6  # eigenvalue of a band's matrix, relative to its largest, below which it is raised
+STEPS_BETWEEN, STEPS_COARSEST = 6, 15  # steps of conjugate gradients on coarser lattices, and on the coarsest one
+COARSE_TOLERANCE = 1e-2  # relative residual at which these stop
+LEAST_STEPS = 4  # steps on the lattice itself from the solution of another covariance on
 
 scipy_fft: Any = fft  # SciPy annotates its transforms as what their dispatcher returns
 Frames = Float[np.ndarray, "frames *space"]
 Padded = Float[np.ndarray, "frames *lattice"]
 Modes = Float[np.ndarray, "frames modes"]
-STEPS_BETWEEN, STEPS_COARSEST = 6, 15  # steps of conjugate gradients on coarser lattices, and on the coarsest one
-COARSE_TOLERANCE = 1e-2  # relative residual at which these stop
-LEAST_STEPS = 4  # steps on the lattice itself from the solution of another covariance on
 
 
 @dataclass(frozen=True, eq=False)

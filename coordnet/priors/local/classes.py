@@ -26,6 +26,7 @@ COVARIANCES = 2**28  # bytes of a part's covariances on a CPU, if all entries of
 SHARED = 3 * 2**24  # bytes of the entries of a part's pairs of patch and class on a CPU, where masks are few
 MIN_PROBABILITY = 0.05  # probability up to which a class of a patch is neglected
 DIFFERENCE_WEIGHT = 0.4  # weight of the other channels in evidence and adaptation: a class says less of them
+
 SLOPES = (1.0, 1.6)  # exponents of isotropic spectra in squared frequency: flat textures and soft edges
 ORIENTED_SLOPES = (1.2, 1.75)  # exponents of spectra with a direction
 ELONGATIONS = (3.0, 10.0)  # ratios by which oriented spectra are longer along their direction

@@ -26,6 +26,7 @@ BLENDED_POINTS = 2**16  # points of which the blends of nodes are found at a tim
 # eight functions errors are 0.36 to 1.11 times those of degree five, 0.85 times in the mean of their logarithms.
 SEPTIC_POINTS = 2**14
 LEAST_LEFT = 1e-13  # mean square of what a plate leaves of a drift of variance 1 below which it is rounding
+
 Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not describe
 
 

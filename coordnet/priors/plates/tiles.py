@@ -32,6 +32,7 @@ BRIDGE_CUTOFF = 2.0  # radians a coarse node above which the coarse plate is smo
 LENGTH = 4  # coarse nodes without points after which a tile returns to the coarse plate
 LEAST_TIE = 1e-9  # weight of that return relative to the energy's at least: rounding would hide a smaller one
 BAR = 30  # tiles from which on a bar is shown
+
 # Cut-off in radians a node to which nodes are coarsened: eight nodes for the shortest wave that is left.
 COARSENED = 0.8
 FEWEST_COARSE = 8  # nodes of the coarse lattice along an axis at least, for quintic interpolation
