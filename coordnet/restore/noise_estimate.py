@@ -15,8 +15,9 @@ from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, deconvolved, factors_of
+from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
-from coordnet.restore.wiener import WINDOW_SIDES, window_root, window_shape
+from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg import shown_steps
 from coordnet.sampling.noise_model import NoiseModel
@@ -45,11 +46,6 @@ MIRRORED = 0.75
 SMOOTHEST = 0.955
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
-
-FEWEST_QUIET = 24  # quiet windows from which the spectrum is found
-QUIETEST = 0.02  # quantile of the loudness from which on windows are quiet
-ALIKE = 0.25  # largest difference in loudness, a mean logarithm of power, between quiet windows
-SILENT = 1e-12  # mean power relative to that of all windows up to which a window is digital silence, without noise
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
@@ -295,29 +291,3 @@ def _may_share(windows: Windows, factors: NoiseFactors) -> bool:
         if least > LIKE * float(others[band].mean()) + NEGLECTED * float(others.mean()):
             return False
     return True
-
-
-def quiet_noise(row: Float[Tensor, "length channels"]) -> NoiseModel:
-    """Return the colored noise of a row, whose power at every frequency is that of its quietest windows.
-
-    Quiet windows have about the least mean logarithm of the power over all frequencies. The power of noise is an
-    exponential variable of mean P, with the median P log 2: a tone in less than half of the windows hardly changes it.
-    A ``ValueError`` is raised for short rows, and if fewer than ``FEWEST_QUIET`` windows are quiet.
-    """
-    side = WINDOW_SIDES[1]
-    if len(row) < side * FEWEST_QUIET // 2:
-        raise _checks.wrong("noise", f"white for less than {side * FEWEST_QUIET // 2} samples", "colored")
-    tiles = row.detach().double().cpu().mT.unfold(1, side, side // 2)
-    modes = torch.fft.fft(tiles * window_root((side,)) / math.sqrt(side), dim=2)
-    power = modes.abs().square()
-    heard = power.mean((0, 2)) > SILENT * power.mean()
-    modes, power = modes[:, heard], power[:, heard]
-    loudness = power.clamp(min=torch.finfo(power.dtype).tiny).log().mean((0, 2))
-    quiet = loudness <= loudness.quantile(QUIETEST) + ALIKE if len(loudness) else heard[:0]
-    if int(quiet.sum()) < FEWEST_QUIET:
-        expected = f"white: {int(quiet.sum())} windows of the row are quiet, and {FEWEST_QUIET} show colored noise"
-        raise _checks.wrong("noise", expected, "colored")
-    modes, power = modes[:, quiet], power[:, quiet]
-    spectrum = torch.einsum("iwf,jwf->ijf", modes, modes.conj()).real / modes.shape[1]
-    own = (power.median(1).values / math.log(2) / power.mean(1).clamp(min=1e-300)).sqrt()
-    return NoiseModel(spectrum * own * own.unsqueeze(1), floor=1.0)
