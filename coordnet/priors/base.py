@@ -17,7 +17,7 @@ from coordnet.plans.plan import Plan
 from coordnet.sampling.axes import MAX_AXES
 from coordnet.sampling.samples import Geometry
 
-Sampled = Literal["lattice", "gaps", "measurements"]  # what samples are; see ``Setting.sampled``
+Sampled = Literal["lattice", "gaps", "measurements"]  # kinds of samples; see ``Setting.sampled``
 Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
@@ -47,8 +47,8 @@ class Setting:
 
     @property
     def sampled(self) -> Sampled:
-        """What samples are: a whole lattice, which may skip nodes; other nodes, cells and points; or measurements."""
-        kind: Sampled = "lattice" if self.geometry.is_whole_lattice else "gaps"
+        """The kind of samples: a whole lattice, which may skip nodes; other nodes, cells or points; measurements."""
+        kind: Sampled = "lattice" if self.geometry.filled_axes else "gaps"
         return "measurements" if self.geometry.operator else kind
 
     @property

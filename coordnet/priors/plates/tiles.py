@@ -1,6 +1,6 @@
 """Plates on large lattices of points: on coarser nodes where they are calm, else in tiles that fade into each other.
 
-Of a calm plate coarser nodes tell as much, and are fewer. What a point adds to another one decays within a few mean
+Coarser nodes tell as much of a calm plate, and are fewer. What a point adds to another one decays within a few mean
 distances of the points, so that a tile with ``OVERLAP`` nodes around it, which is solved exactly, hardly differs from
 the whole. Where a tile has no points, it is tied to a plate on coarse nodes.
 """
