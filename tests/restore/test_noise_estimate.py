@@ -246,3 +246,15 @@ def test_clouds_are_no_colored_noise(generator):
     clouds = torch.nn.functional.interpolate(clouds, scale_factor=6, mode="bicubic")[0, :, 60:220, 60:220]
     picture = (255 * (0.5 + 0.1 * clouds)).round().movedim(0, -1) / 255
     assert cn.estimate_noise(picture).kind != "colored"
+
+
+@pytest.mark.parametrize("width", [0.0, 0.7])
+def test_noise_that_all_colors_share_is_found(width, generator):
+    """As the grain of a film: it is in no difference of colors, where noise is told from texture."""
+    truth, _ = planted(cn.NoiseModel(), generator)
+    noise = torch.randn(*SIZE, generator=generator, dtype=torch.float64)
+    noise = noise if width == 0 else torch.from_numpy(gaussian_filter(noise.numpy(), width))
+    found = cn.estimate_noise(truth + 0.06 * (noise / noise.std()).unsqueeze(2))
+    assert math.sqrt(found.floor + 0.5 * found.gain) == pytest.approx(0.06, rel=0.15)
+    assert found.spectrum is not None
+    torch.testing.assert_close(found.spectrum, found.spectrum[:1, :1].expand(3, 3, -1, -1))
