@@ -50,10 +50,7 @@ FAINTEST = 8e-3  # standard deviation in the signal's units below which colored 
 # Standard deviation in the signal's units below which noise that all colors share is not told from texture: without
 # noise, one color shows up to 0.018 of it on 48 crops of photographs.
 FAINTEST_SHARED = 0.02
-SHARED = 2.0  # ratio of the noise's variance in one color to that found in all of them, above which it is shared
-# Correlation of the noise found in two colors above which all may share it: it was at most 0.05 for independent noise
-# on four photographs, and 0.6 and more for noise that all colors share, or that demosaicing spread.
-CORRELATED_COLORS = 0.3
+SHARED = 2.0  # ratio of the noise's variance in one color to that in all of them, above which they share it
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
@@ -104,21 +101,18 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
     model = _plausible_noise(signal / units, is_compressed=steps is not None)
-    model = _shared_noise(signal / units, model, is_compressed=steps is not None) or model
+    if model is None and signal.ndim == 3 and signal.shape[2] == 3:
+        model = _shared_noise(signal / units, is_compressed=steps is not None)
     return None if model is None else model.in_units(units)
 
 
-def _shared_noise(
-    signal: Float[Tensor, "*grid channels"], found: NoiseModel | None, *, is_compressed: bool
-) -> NoiseModel | None:
-    """Return the noise that the three colors of a picture share, None where it is not seen, or was ``found``.
+def _shared_noise(signal: Float[Tensor, "height width 3"], *, is_compressed: bool) -> NoiseModel | None:
+    """Return the noise that three colors share, None where one of them, looked at alone, has hardly more than all.
 
-    The second color, green in most pictures, is looked at as a gray picture is. Its noise is shared if it is far more
-    than was found in all colors, where their differences tell noise from texture, and that is not independent of color.
-    JPEG makes coarse noise of textures.
+    Noise is told from texture by the differences of colors, where shared noise is not seen. The second color, green in
+    most pictures, is looked at as a gray picture is; JPEG makes coarse noise of its textures. White noise in all colors
+    explains coarse noise in one, which texture may have made.
     """
-    if signal.ndim != 3 or signal.shape[-1] != 3 or (found is not None and _correlation(found) < CORRELATED_COLORS):
-        return None
     color = signal[..., 1:2]
     level = noise_level(color)
     is_white = level > FAINTEST_SHARED or is_compressed
@@ -126,23 +120,11 @@ def _shared_noise(
     variance = 0.0 if own is None else float(own.variance(color).mean())
     if own is None or variance < FAINTEST_SHARED**2:
         return None
-    if found is None or found.spectrum is None:
-        in_all = noise_level(signal) ** 2
-        explains = in_all > FAINTEST**2 and own.spectrum is not None
-    else:
-        in_all, explains = float(found.spectrum[1, 1].mean() * found.variance(signal).mean()), False
-    if explains or variance < SHARED * in_all:
+    in_all = noise_level(signal) ** 2
+    if variance < SHARED * in_all or (own.spectrum is not None and in_all > FAINTEST**2):
         return None
     spectrum = torch.ones(1, 1, 1, 1) if own.spectrum is None else own.spectrum
     return replace(own, spectrum=spectrum.expand(3, 3, -1, -1))
-
-
-def _correlation(noise: NoiseModel) -> float:
-    """Return the mean correlation of the noise in two channels."""
-    if noise.spectrum is None:
-        return 0.0
-    covariance = noise.spectrum.flatten(2).mean(2)
-    return float((covariance.sum() / covariance.trace() - 1) / (len(covariance) - 1))
 
 
 def _plausible_noise(signal: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
