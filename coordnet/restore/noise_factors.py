@@ -121,7 +121,8 @@ class Line:
         """Fit a line of nonnegative floor and gain to brightness, variance, count and channel, by relative errors.
 
         The variances of each channel are relative to its own spectrum, and have a factor of their own, 1 in the
-        geometric mean: only the differences within channels tell how the variance depends on brightness.
+        geometric mean: only the differences within channels tell how the variance depends on brightness. Half of the
+        variances lie above the line: those of noise that is multiplied, which grow as squares, would mostly do.
         """
         x, y, count, channel = torch.tensor(points, dtype=torch.float64).unbind(1)
         x, own = x.clamp(min=0), torch.nn.functional.one_hot(channel.long()).double()
@@ -134,7 +135,9 @@ class Line:
             weight = count.sqrt() * torch.where(ratio > BEYOND * factor, 0.1, 1.0)
             means = (own * weight.unsqueeze(1)).mT @ ratio.log() / (own.mT @ weight)
             factor = (own @ (means - means.mean())).exp()
-        return cls(floor, gain, tuple(x.tolist()), tuple((y / factor).tolist()))
+        found = y / factor
+        middle = float((found / (floor + gain * x).clamp(min=1e-12)).quantile(0.5))
+        return cls(middle * floor, middle * gain, tuple(x.tolist()), tuple(found.tolist()))
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,15 @@ def _reached(
 def _lattice(
     x: np.ndarray, names: tuple[str, ...], periods: dict[str, float], units: dict[str, str], scales: np.ndarray
 ) -> PointLattice:
-    """Return the nodes for points: ``NODES`` for each mean distance, and ``MARGIN`` beyond the outermost points."""
+    """Return the nodes for points: ``NODES`` for each mean distance, and ``MARGIN`` beyond the outermost points.
+
+    On a circle they begin where the widest gap of the points ends, so that points on both sides of the date line lie
+    beside each other.
+    """
+    lowest, highest = x.min(0).tolist(), x.max(0).tolist()
+    x = x.copy()
+    for name, length in periods.items():
+        x[:, names.index(name)] = _after_widest_gap(x[:, names.index(name)], length)
     low, extent = x.min(0), np.ptp(x, axis=0)
     around = np.array([periods.get(name, 0.0) for name in names])
     dims = max(1, int((extent > 0).sum()))
@@ -326,9 +334,16 @@ def _lattice(
         count, period = int(counts[j]), periods.get(name)
         first = low[j] if period or count == 1 else low[j] + (extent[j] - (count - 1) * h[j]) / 2
         step = period / count if period else 1.0 if count == 1 else h[j]
-        ends = float(low[j]), float(low[j] + extent[j])
+        ends = lowest[j], highest[j]
         axes.append(PointAxis(name, float(first), float(step), count, period, units.get(name), *ends))
     return PointLattice(*axes)
+
+
+def _after_widest_gap(x: Float[np.ndarray, " n"], period: float) -> Float[np.ndarray, " n"]:
+    """Return coordinates on a circle from the end of its widest gap on."""
+    around = np.unique(np.mod(x, period))
+    start = around[(np.diff(around, append=around[0] + period).argmax() + 1) % len(around)]
+    return start + np.mod(x - start, period)
 
 
 def _latitude(sphere: Sequence[str | int], names: tuple[str, ...], x: np.ndarray, period: Any, scales: Any) -> int:

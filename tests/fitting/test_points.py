@@ -155,6 +155,15 @@ def test_the_weights_of_tiles_sum_to_one(periodic):
     np.testing.assert_allclose(total, 1)
 
 
+def test_points_on_both_sides_of_the_date_line_lie_beside_each_other():
+    """The fit does not depend on where longitudes jump."""
+    places = RNG.uniform((150, -30), (210, 20), (150, 2))
+    values = np.sin(np.radians(4 * places[:, 0])) * np.cos(np.radians(3 * places[:, 1]))
+    across = np.stack([(places[:, 0] + 180) % 360 - 180, places[:, 1]], 1)
+    fits = [cn.fit(cn.points(x, values, period={0: 360.0}), prior=PLATE) for x in (places, across)]
+    torch.testing.assert_close(fits[1](places), fits[0](places), atol=1e-5, rtol=0)
+
+
 def test_the_energy_around_a_circle_has_a_rolled_twin():
     f = RNG.normal(size=(7, 5))
     rolled = np.roll(f, -1, 0) - f
