@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from coordnet.sampling.axes import ByAxes
 # nearly the same covariances in the plane; time grows with the cube of a block's samples.
 DECIDING_SIDES = ByAxes({1: 200, 2: 10, 3: 5})
 MOST_BLOCKS = 60  # blocks at most, spread over the lattice
+MET = 1e-4  # difference from samples, relative to their deviation, with which these count as interpolated
 # Samples along each axis of the parts from which nodes are predicted.
 PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
 
@@ -100,6 +101,20 @@ def block_likelihood(
     variances = np.maximum(left, np.finfo(float).tiny) / freedom
     log_volume = blocks * (2 * np.log(factor.diagonal()).sum() + math.log(energy))
     return float(-0.5 * (channels * log_volume + freedom * np.log(variances).sum()))
+
+
+def meets_samples(
+    covariance: Covariance, between: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]
+) -> bool:
+    """Return whether predictions at samples differ from these by at most ``MET`` of their deviation.
+
+    The difference is J K⁻¹ (y - m), with the variance J that is added to the covariance K so that it has a factor. If
+    samples are rougher than K, J is noise to the likelihood, and takes off what is rough.
+    """
+    columns = y.reshape(len(y), -1)
+    solved = cho_solve((_factor(covariance, between), True), np.hstack([np.ones((len(y), 1)), columns]))
+    left = JITTER * (solved[:, 1:] - solved[:, :1] * solved[:, 1:].sum(0) / solved[:, 0].sum())
+    return bool(np.square(left).mean() <= np.square(MET * (columns - columns.mean(0))).mean())
 
 
 def relative_variance(covariance: Covariance, parts: Parts) -> float:

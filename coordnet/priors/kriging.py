@@ -22,6 +22,7 @@ from coordnet.plans.kriged_lattices import (
     PREDICTING_SIDES,
     Parts,
     block_likelihood,
+    meets_samples,
     predicted_nodes,
     relative_variance,
 )
@@ -185,7 +186,8 @@ class KrigingPlan(Plan):
 class LatticeKrigingPlan(KrigingPlan):
     """The best linear unbiased prediction of each node from the samples of a lattice around it, without noise.
 
-    The covariance maximizes the likelihood of blocks of samples. The time grows with the number of samples.
+    The covariance maximizes the likelihood of blocks of samples, among those that meet the samples. The time grows with
+    the number of samples.
     """
 
     method = "kriging, by parts"
@@ -214,8 +216,9 @@ class LatticeKrigingPlan(KrigingPlan):
         y = values.cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)].transpose(2, 1, 0)
         between = cdist(parts.places, parts.places)
         distance = math.prod(parts.steps) ** (1 / dimensions(self.geometry.grid))
-        tried = tried_covariances(self.prior, distance)
-        return max(tried, key=lambda prior: block_likelihood(prior.covariance, between, y))
+        tried = list(tried_covariances(self.prior, distance))
+        tried.sort(key=lambda prior: block_likelihood(prior.covariance, between, y), reverse=True)
+        return next((prior for prior in tried if meets_samples(prior.covariance, between, y)), tried[0])
 
     def _predicted(self, prior: Kriging, values: Float[Tensor, "channels *samples"]) -> Float[Tensor, "channels *grid"]:
         parts = self._parts(PREDICTING_SIDES, overlap=2)

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
-from coordnet.plans.kriged_lattices import Parts, block_likelihood, predicted_nodes, relative_variance
+from coordnet.plans.kriged_lattices import Parts, block_likelihood, meets_samples, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
 from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.priors import kriging
@@ -170,6 +170,18 @@ def test_the_likelihood_of_blocks_is_that_of_independent_contrasts_of_one_varian
 
     found = [block_likelihood(cn.Kriging(1.5, scale).covariance, BETWEEN, y) for scale in (2.0, 5.0)]
     assert found[0] - found[1] == pytest.approx(greatest(2.0) - greatest(5.0), rel=1e-6)
+
+
+def test_samples_that_are_rougher_than_a_covariance_are_not_met_by_it():
+    """A smooth row is met by both covariances, and with a little noise by the rough one alone."""
+    t = np.arange(0.0, 100.0, 2.0)
+    smooth, between = np.sin(t / 60), np.abs(t[:, None] - t)
+    noisy = smooth + 0.01 * np.random.default_rng(0).standard_normal(len(t))
+    priors = cn.Kriging(0.5, 128.0), cn.Kriging(3.5, 256.0)
+    found = [[meets_samples(p.covariance, between, y[:, None, None]) for p in priors] for y in (smooth, noisy)]
+    assert found == [[True, True], [True, False]]
+    fit = cn.fit(cn.sample(torch.from_numpy(np.repeat(noisy, 2))[:, None], "every:2"), prior=cn.Kriging(nugget=0.0))
+    np.testing.assert_allclose(fit.render((100,), alignment="sample")[::2, 0], noisy, atol=1e-4)
 
 
 def test_the_variance_of_the_farthest_node_is_that_of_its_error():
