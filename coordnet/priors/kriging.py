@@ -29,6 +29,7 @@ from coordnet.plans.kriged_lattices import (
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
 from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.sampling.axes import ByAxes
@@ -59,7 +60,8 @@ class Kriging(Prior):
 
     Parameters that are not given maximize the restricted likelihood of the samples; of the middle ones, if there are
     more than ``MOST_DECIDING``, and of blocks of a lattice that skips nodes or of many points. No sample is hidden for
-    them, so that kriging suits few samples. Far beyond the samples the prediction returns to the mean of the nearest.
+    them, so that kriging suits few samples. In a row that skips nodes the spectrum has peaks beside (``with_peaks``).
+    Far beyond the samples the prediction returns to the mean of the nearest.
 
     Attributes
     ----------
@@ -212,8 +214,7 @@ class LatticeKrigingPlan(KrigingPlan):
         return False
 
     def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> Kriging:
-        parts = self._parts(DECIDING_SIDES)
-        y = values.cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)].transpose(2, 1, 0)
+        parts, y = self._blocks(values)
         between = cdist(parts.places, parts.places)
         distance = math.prod(parts.steps) ** (1 / dimensions(self.geometry.grid))
         tried = list(tried_covariances(self.prior, distance))
@@ -221,8 +222,17 @@ class LatticeKrigingPlan(KrigingPlan):
         return next((prior for prior in tried if meets_samples(prior.covariance, between, y)), tried[0])
 
     def _predicted(self, prior: Kriging, values: Float[Tensor, "channels *samples"]) -> Float[Tensor, "channels *grid"]:
-        parts = self._parts(PREDICTING_SIDES, overlap=2)
-        return predicted_nodes(prior.covariance, parts, values.cpu().double().flatten(1), self.geometry.grid)
+        parts, covariance = self._parts(PREDICTING_SIDES, overlap=2), prior.covariance
+        if self.prior.searches and dimensions(self.geometry.grid) == 1:
+            covariance = with_peaks(covariance, *self._blocks(values.detach()))
+        return predicted_nodes(covariance, parts, values.cpu().double().flatten(1), self.geometry.grid)
+
+    def _blocks(
+        self, values: Float[Tensor, "channels *samples"]
+    ) -> tuple[Parts, Float[np.ndarray, "n blocks channels"]]:
+        """Return the blocks of samples that tell the covariance, and their values."""
+        parts = self._parts(DECIDING_SIDES)
+        return parts, values.cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)].transpose(2, 1, 0)
 
     def _parts(self, sides: Mapping[int, int], overlap: int = 1) -> Parts:
         geometry: Any = self.geometry

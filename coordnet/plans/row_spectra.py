@@ -1,0 +1,95 @@
+"""The covariance of a row whose samples skip nodes: Matérn's, with the peaks that its innovations have in the spectrum.
+
+Frequencies that differ by one turn a sample look the same, so that no sample tells which one of them has the power. By
+Matérn's spectrum the lower one has a little more. That is true of a broad spectrum that falls, but tones would lose up
+to a half of their height. So power that exceeds Matérn's law belongs to the lowest frequency, as for Shannon.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import cholesky, solve_triangular
+from scipy.spatial.distance import cdist
+
+from coordnet.plans.kriged_lattices import Covariance, Parts
+from coordnet.plans.matern import JITTER
+
+MOST_COEFFICIENTS = 30  # coefficients of the autoregression of innovations, at most
+# Share of the frequencies, the highest, whose peaks may as well lie beyond the Nyquist frequency. Shares of 0.03, 0.05
+# and 0.1 gain 0.15, 0.23 and 0.28 dB in the mean on 41 rows of sounds and measurements, and 1.35, 1.36 and 1.13 dB on 70
+# synthetic ones, a third of them tones and bands, if gains and losses are cut at 3 dB.
+TOP = 0.05
+CIRCLE = 3**9  # samples of the circle on which spectra are found; odd, so that none is at the Nyquist frequency
+
+
+def with_peaks(covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blocks channels"]) -> Covariance:
+    """Return the covariance of a row's nodes, whose spectrum is the given one times a gain that blocks of samples tell.
+
+    The gain is the spectrum of an autoregression of the samples' innovations. If these are white, it is 1, and the
+    covariance stays as it is.
+    """
+    a = autoregression(innovations(covariance, parts, y))
+    if len(a) == 1:
+        return covariance
+    step = int(parts.places[1].max())  # the only one along an axis of several nodes
+    table = covariance_of_nodes(covariance, 1 / np.square(np.abs(np.fft.fft(a, CIRCLE))), step)
+    return lambda r: table[np.rint(r).astype(int)]
+
+
+def innovations(
+    covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blocks channels"]
+) -> Float[np.ndarray, "n signals"]:
+    """Return L⁻¹(y - m), with K = LLᵀ the covariance of a block, m its generalized mean, and variance 1 by channel."""
+    k = covariance(cdist(parts.places, parts.places))
+    factor = cholesky(k + JITTER * np.eye(len(k)), lower=True, check_finite=False)
+    white = solve_triangular(factor, np.hstack([np.ones((len(k), 1)), y.reshape(len(k), -1)]), lower=True)
+    one, z = white[:, :1], white[:, 1:]
+    u = (z - one * (one.T @ z) / np.square(one).sum()).reshape(y.shape)
+    deviations = np.sqrt(np.square(u).mean((0, 1)))
+    return (u / np.where(deviations > 0, deviations, 1.0)).reshape(len(k), -1)
+
+
+def autoregression(u: Float[np.ndarray, "n signals"]) -> Float[np.ndarray, " order_and_one"]:
+    """Return a with a_0 = 1, so that Σ a_k u_(i-k) is white: Burg's autoregression of the order of the least AICc.
+
+    Orders end where what is left of u is rounding.
+
+    Notes
+    -----
+    Burg, "Maximum entropy spectral analysis" (1975); Hurvich and Tsai, "Regression and time series model selection in
+    small samples" (1989).
+    """
+    count, energy = u.size, float(np.square(u).sum())
+    forward, backward, a, variance, tried = u, u, np.ones(1), 1.0, []
+    for order in range(min(MOST_COEFFICIENTS, len(u) // 4) + 1):
+        tried.append((count * math.log(variance) + 2 * order * count / (count - order - 1), a))
+        forward, backward = forward[1:], backward[:-1]
+        squares = float(np.square(forward).sum() + np.square(backward).sum())
+        reflection = -2 * float((forward * backward).sum()) / squares if squares > JITTER * energy else 1.0
+        variance *= 1 - reflection**2
+        if variance <= JITTER:
+            break
+        a = np.append(a, 0.0) + reflection * np.append(a, 0.0)[::-1]
+        forward, backward = forward + reflection * backward, backward + reflection * forward
+    return min(tried, key=lambda pair: pair[0])[1]
+
+
+def covariance_of_nodes(
+    covariance: Covariance, gain: Float[np.ndarray, " circle"], step: int
+) -> Float[np.ndarray, " nodes"]:
+    """Return the covariance at distances of 0, 1, … nodes, so that the spectrum of every step-th node is gained.
+
+    A gain up to the largest one of the ``TOP`` frequencies holds for all frequencies that look the same. What exceeds
+    it belongs to the lowest of them.
+    """
+    nodes, middle = step * CIRCLE, CIRCLE // 2 + 1
+    r = np.arange(nodes)
+    spectrum = np.fft.fft(covariance(np.minimum(r, nodes - r).astype(float))).real.clip(min=0) + JITTER
+    alike = spectrum.reshape(step, CIRCLE)  # a column has the frequencies that look the same
+    common = np.minimum(gain, gain[middle - round(TOP * middle) : middle].max())
+    excess, power = alike.sum(0) * (gain - common), alike * common
+    power[0, :middle] += excess[:middle]
+    power[-1, middle:] += excess[middle:]
+    table = np.fft.ifft(power.ravel()).real
+    return table / table[0]
