@@ -30,7 +30,7 @@ from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, 
 from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.row_spectra import with_peaks
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import FEW_SAMPLES, Prior, Setting
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
@@ -106,16 +106,16 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return kriging for short rows with gaps, points, and short rows and lattices that skip nodes.
+        """Return kriging for short rows with gaps, points, and rows and lattices that skip nodes.
 
         Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
         noise can hardly be told from a rough one without.
         """
         geometry = setting.geometry
-        is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) in (2, 3)
-        suits = (
-            (setting.is_short_row or setting.has_plain_points or is_lattice) and setting.fourier and not setting.robust
-        )
+        is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) <= 3
+        has_enough = math.prod(geometry.shape) >= FEW_SAMPLES.start
+        suits = (is_lattice and has_enough) or setting.is_short_row or setting.has_plain_points
+        suits = suits and setting.fourier and not setting.robust
         return (cls(nugget=0.0 if geometry.is_strided else None),) if suits else ()
 
     def covariance(self, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

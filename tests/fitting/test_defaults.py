@@ -11,6 +11,7 @@ from coordnet.fitting.fit import EncoderChoice, Method, choose
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import LONGEST_AXIS, Setting
+from coordnet.priors.kriging import Kriging
 from coordnet.priors.local import Local
 from coordnet.priors.plates.prior import LARGEST_UNASKED
 from coordnet.priors.smoothness import STRIDED, Smoothness
@@ -61,7 +62,7 @@ def test_encoders_suit_the_prior_and_the_length():
     assert default_prior(long) == Smoothness(1.0, 1e-3)
     strided = Lattice((8,), (2,))
     assert default_encoder(strided, default_prior(strided)) is FourierEncoding
-    assert default_prior(Lattice((LARGEST_UNASKED[1] + 2,), (2,))) == Smoothness(*STRIDED[1])
+    assert default_prior(Lattice((LARGEST_UNASKED[1] + 2,), (2,))) == Kriging(nugget=0.0)
     assert default_encoder(Lattice((8, 8), (2, 2)), Smoothness(*STRIDED[2])) is Gaussian
 
 
