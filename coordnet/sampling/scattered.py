@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.machine import is_tracked
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Axes, Axis, ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import (
@@ -25,6 +25,8 @@ from coordnet.sampling.samples import (
     check_values,
     check_weights,
 )
+
+MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,28 @@ class ScatteredPoints(Geometry):
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         return fit(self.points.to(fit.offset))
+
+    def within(
+        self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]
+    ) -> tuple[Samples, Bool[Tensor, " n"]]:
+        """Return the points in a window of nodes, ``MARGIN`` from its inner borders, and which these are.
+
+        No axis wraps around in the window, and there is no drift.
+        """
+        counts = [side.stop - side.start for side in window]
+        at = self.positions() * torch.tensor(self.grid) - torch.tensor([side.start for side in window])
+        inside = torch.ones(len(at), dtype=torch.bool)
+        for x, side, m, n in zip(at.T, window, counts, self.grid, strict=True):
+            margin = MARGIN[len(counts)]
+            inside &= (x >= margin) | (side.start == 0)
+            inside &= (x <= m - 1 - margin) | (side.stop == n)
+        points = (at / torch.tensor(counts))[inside].to(self.points)
+        part = replace(self, grid=tuple(counts), points=points, periodic=(), **self._selected(inside, window))
+        return Samples(part, values[inside.to(values.device)]), inside
+
+    def _selected(self, inside: Bool[Tensor, " n"], window: tuple[slice, ...]) -> dict[str, Any]:
+        """Return the attributes beside the places of some points, for those of them in a window of nodes."""
+        return {"weights": None if self.weights is None else self.weights[inside.to(self.weights.device)]}
 
     def forward(
         self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
