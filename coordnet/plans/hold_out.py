@@ -247,7 +247,7 @@ def outermost(known: Bool[Tensor, "channels n"]) -> Bool[Tensor, "channels n"]:
 
 
 def _spread(lattice: Sequence[int], lengths: Sequence[int], count: int) -> list[list[float]]:
-    """Return the middles of windows of a lattice: its own, and others by a sequence of low discrepancy (Roberts 2018)."""
+    """Return the middles of windows: the lattice's own, and others by a sequence of low discrepancy (Roberts 2018)."""
     spread = generalized_golden_ratio(len(lattice))
     shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
     return [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
