@@ -209,12 +209,11 @@ class HiddenPoints:
     def windows(self, size: int, count: int) -> "list[HiddenPoints]":
         """Return windows of about ``size`` nodes together, without their margins, that have hidden points.
 
-        There is one of all points if these nodes are all there are, an axis wraps around, or nodes were laid for the
-        points, as all candidates search for their numbers then.
+        There is one of all points if these nodes are all there are, or an axis wraps around.
         """
         geometry = self.asked.geometry
         wraps = any(axis.periodic for axis in geometry.axes)
-        if geometry.is_laid or wraps or math.prod(geometry.grid) <= size:
+        if wraps or math.prod(geometry.grid) <= size:
             return [self]
         margin = 2 * MARGIN[len(geometry.grid)]
         inner = middle(geometry.grid, size // count)

@@ -21,7 +21,7 @@ Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
 FEW_SAMPLES = range(5, 1001)  # samples of a row that tell a covariance and do not make dense systems slow
-KRIGED_POINTS = range(5, 2**15)  # points that tell a covariance, and whose kriging takes half a minute at most
+KRIGED_POINTS = range(5, 2**18)  # points that tell a covariance, and whose kriging takes a minute at most
 LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
 
 

@@ -20,7 +20,9 @@ DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fa
 FILL = 20
 # Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU: half a
 # gigabyte for a picture of 200 by 300 points between nodes, whose incomplete factorization takes longer still.
-BANDED_NUMBERS = ByAxes({1: 0, 2: 2**26, 3: 2**23})
+BANDED_NUMBERS = ByAxes({1: 0, 2: 2**26, 3: 2**26})
+# Products of a band's factorization, for each number of a volume's matrix, above which conjugate gradients are faster.
+STEPS_PRICE = 2**13
 PLATE_TOLERANCE = 1e-9  # relative residual to which plates are solved
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
 SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
@@ -70,7 +72,9 @@ def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> Plat
     column = np.repeat(np.arange(len(scale)), np.diff(a.indptr))
     a, b = sparse.csc_array((a.data * scale[a.indices] * scale[column], a.indices, a.indptr)), scale[:, None] * b
     offset, is_large = a.indices - column, len(scale) > FACTORIZED_NODES[dims] and not exactly
-    if (int(offset.max()) + 1) * len(scale) <= BANDED_NUMBERS[dims] and not (is_large and dims > 2):
+    width = int(offset.max()) + 1
+    iterates = is_large and dims > 2 and width**2 * len(scale) > STEPS_PRICE * a.nnz
+    if width * len(scale) <= BANDED_NUMBERS[dims] and not iterates:
         solution = _banded(a, b, offset, column)
     else:
         solution = _iterated(a, b, dims) if is_large else _exact(a, b)
