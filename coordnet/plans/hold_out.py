@@ -218,18 +218,21 @@ class HiddenPoints:
         margin = 2 * MARGIN[len(geometry.grid)]
         inner = middle(geometry.grid, size // count)
         lengths = [min(s.stop - s.start + margin, n) for s, n in zip(inner, geometry.grid, strict=True)]
-        windows = [self._window(at, lengths) for at in _spread(geometry.grid, lengths, count)]
-        return [w for w in windows if bool(w.hidden.any()) and int((~w.hidden).sum()) >= MIN_LEFT] or [self]
+        windows = (self._window(at, lengths) for at in _spread(geometry.grid, lengths, count))
+        return [window for window in windows if window is not None] or [self]
 
-    def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HiddenPoints":
+    def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HiddenPoints | None":
+        """Return the points in a window, or None if too few of them are hidden or shown."""
         geometry: Any = self.asked.geometry
         parts = zip(middles, lengths, geometry.grid, strict=True)
         begins = [min(max(0, round(at - m / 2)), n - m) for at, m, n in parts]
         window = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
-        part, inside = geometry.within(window, self.asked.values)
-        _, judged = geometry.within(_inner(window, geometry.grid), self.asked.values)
-        hidden = self.hidden & judged[:, None].to(self.hidden.device)
-        return HiddenPoints(part, hidden[inside.to(hidden.device)])
+        inside = geometry.inside(window).to(self.hidden.device)
+        judged = geometry.inside(_inner(window, geometry.grid)).to(self.hidden.device)
+        hidden = (self.hidden & judged[:, None])[inside]
+        if not hidden.any() or int((~hidden).sum()) < MIN_LEFT:
+            return None
+        return HiddenPoints(geometry.within(window, self.asked.values), hidden)
 
     def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
         """Return the errors of a fit to what was shown, in float64."""

@@ -158,7 +158,7 @@ class WeighedPlan(Plan):
         """Return the report of the fit to the middle of many points, which weighs candidates; None for few points."""
         if math.prod(self.geometry.grid) <= DECIDING:
             return None
-        part, _ = cast(Points, self.geometry).within(middle(self.geometry.grid, DECIDING), values[0].T)
+        part = cast(Points, self.geometry).within(middle(self.geometry.grid, DECIDING), values[0].T)
         if len(part.values) < FEWEST_DECIDING:
             return None
         fit = stack.plan(FourierEncoding.like(part), part.geometry, **self._options).fit(part.values)

@@ -112,23 +112,23 @@ class ScatteredPoints(Geometry):
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         return fit(self.points.to(fit.offset))
 
-    def within(
-        self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]
-    ) -> tuple[Samples, Bool[Tensor, " n"]]:
-        """Return the points in a window of nodes, ``MARGIN`` from its inner borders, and which these are.
+    def inside(self, window: tuple[slice, ...]) -> Bool[Tensor, " n"]:
+        """Return which points are in a window of nodes, ``MARGIN`` from its inner borders."""
+        at = self.positions() * torch.tensor(self.grid)
+        inside, margin = torch.ones(len(at), dtype=torch.bool), MARGIN[len(self.grid)]
+        for x, side, n in zip(at.T, window, self.grid, strict=True):
+            inside &= (x >= side.start + margin) | (side.start == 0)
+            inside &= (x <= side.stop - 1 - margin) | (side.stop == n)
+        return inside
 
-        No axis wraps around in the window, and there is no drift.
-        """
-        counts = [side.stop - side.start for side in window]
-        at = self.positions() * torch.tensor(self.grid) - torch.tensor([side.start for side in window])
-        inside = torch.ones(len(at), dtype=torch.bool)
-        for x, side, m, n in zip(at.T, window, counts, self.grid, strict=True):
-            margin = MARGIN[len(counts)]
-            inside &= (x >= margin) | (side.start == 0)
-            inside &= (x <= m - 1 - margin) | (side.stop == n)
-        points = (at / torch.tensor(counts))[inside].to(self.points)
-        part = replace(self, grid=tuple(counts), points=points, periodic=(), **self._selected(inside, window))
-        return Samples(part, values[inside.to(values.device)]), inside
+    def within(self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]) -> Samples:
+        """Return the points ``inside`` a window, in which no axis wraps around, and there is no drift."""
+        inside = self.inside(window)
+        starts, counts = torch.tensor([[side.start, side.stop - side.start] for side in window]).T
+        points = ((self.positions() * torch.tensor(self.grid) - starts) / counts)[inside].to(self.points)
+        rows = self._selected(inside, window)
+        part = replace(self, grid=tuple(counts.tolist()), points=points, periodic=(), **rows)
+        return Samples(part, values[inside.to(values.device)])
 
     def _selected(self, inside: Bool[Tensor, " n"], window: tuple[slice, ...]) -> dict[str, Any]:
         """Return the attributes beside the places of some points, for those of them in a window of nodes."""

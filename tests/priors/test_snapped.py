@@ -99,7 +99,7 @@ def test_gradients_flow_through_plates_alone():
 
 def test_points_of_a_window_are_at_the_same_places_of_the_same_nodes():
     samples = cn.points(places := RNG.random((400, 2)) * [8.0, 5.0], places @ [1.0, 2.0], scales=[1.0, 1.0])
-    part, _ = samples.geometry.within((slice(5, 45), slice(0, 38)), samples.values)
+    part = samples.geometry.within((slice(5, 45), slice(0, 38)), samples.values)
     inside = part.geometry.places @ torch.tensor([1.0, 2.0], dtype=torch.float64)
     torch.testing.assert_close(part.values[:, 0], inside)
     first, step = part.geometry.lattice.named[0].first, samples.geometry.lattice.named[0].spacing
