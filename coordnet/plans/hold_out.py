@@ -209,11 +209,12 @@ class HiddenPoints:
     def windows(self, size: int, count: int) -> "list[HiddenPoints]":
         """Return windows of about ``size`` nodes together, without their margins, that have hidden points.
 
-        There is one of all points if these nodes are all there are, or an axis wraps around.
+        There is one of all points if these nodes are all there are, or an axis wraps around; and in volumes, whose
+        windows take longer than all of their points.
         """
         geometry = self.asked.geometry
         wraps = any(axis.periodic for axis in geometry.axes)
-        if wraps or math.prod(geometry.grid) <= size:
+        if wraps or len(geometry.grid) > 2 or math.prod(geometry.grid) <= size:
             return [self]
         margin = 2 * MARGIN[len(geometry.grid)]
         inner = middle(geometry.grid, size // count)
