@@ -37,7 +37,7 @@ def suited(setting: Setting) -> Prior | None:
     lattices have frequencies of their own, so that they cannot be summed with others. Means over cells, of which none
     can be hidden in the way that others are missing, take the last that suits; so do measurements: total variation,
     which is weighed against the adaptive prior. Points on nodes that were laid for them take plates, which are weighed
-    against kriging unless there are many (``KRIGED_POINTS``), and in a plane against the local fit of the nearest nodes
+    against kriging unless there are many (``MOST_KRIGED``), and in a plane against the local fit of the nearest nodes
     (``Snapped``), if there are neither few nor many (``SNAPPED``): plates on these nodes would tell no more. Mosaics
     take the local prior, since one with hidden samples is none. A whole lattice with every sample needs none, unless an
     axis is too long for its design matrix to be factorized.

@@ -16,6 +16,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.scattered import MARGIN
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
 FEWEST_HIDDEN = 20  # nodes with hidden entries that are expected in windows, or one larger window is taken
@@ -136,11 +137,10 @@ class HeldOut:
     def windows(self, size: int, count: int) -> "list[HeldOut]":
         """Return windows of about ``size`` nodes together that have hidden entries, spread over the lattice.
 
-        The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is
-        one of all nodes if these are not more than ``size``, and one around the middlemost hidden entry where these are
-        clustered, as those that have the shape of holes are, whose surroundings are not to be cut; none if it hardly
-        has others. So there is, of up to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with hidden
-        entries are to be expected.
+        There is one of all nodes if these are not more than ``size``, and one around the middlemost hidden entry where
+        these are clustered, as those that have the shape of holes are, whose surroundings are not to be cut; none if it
+        hardly has others. So there is, of up to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with
+        hidden entries are to be expected.
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
@@ -153,10 +153,7 @@ class HeldOut:
             windows = [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
             return [window for window in windows if 2 * window.shown.sum() > window.hidden.sum()]
         lengths = [s.stop - s.start for s in middle(lattice, size // count)]
-        spread = generalized_golden_ratio(len(lattice))
-        shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
-        middles = [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
-        windows = [self._window(at, lengths) for at in middles]
+        windows = [self._window(at, lengths) for at in _spread(lattice, lengths, count)]
         return [w for w in windows if bool(w.hidden.any())] or [self._window(self._middlemost, lengths)]
 
     @property
@@ -171,9 +168,7 @@ class HeldOut:
         begins = [min(max(0, round(at - m / 2)), n - m) // k * k for at, m, n, k in parts]
         cut = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
         inner = torch.zeros(lattice, dtype=torch.bool, device=self.hidden.device)
-        first = [s.start + INNER_MARGIN * (s.start > 0) for s in cut]
-        last = [s.stop - INNER_MARGIN * (s.stop < n) for s, n in zip(cut, lattice, strict=True)]
-        inner[tuple(map(slice, first, last))] = True
+        inner[_inner(cut, lattice)] = True
         names = {name: getattr(self, name)[(..., *cut)] for name in ("values", "shown", "estimate")}
         return replace(self, part=cut, hidden=(self.hidden & inner)[(..., *cut)], **names)
 
@@ -212,8 +207,33 @@ class HiddenPoints:
         return number[:, None].expand_as(self.hidden)[self.hidden].cpu().numpy()
 
     def windows(self, size: int, count: int) -> "list[HiddenPoints]":
-        """Return all points: they have no windows."""
-        return [self]
+        """Return windows of about ``size`` nodes together, without their margins, that have hidden points.
+
+        There is one of all points if these nodes are all there are, or an axis wraps around; and in volumes, whose
+        windows take longer than all of their points.
+        """
+        geometry = self.asked.geometry
+        wraps = any(axis.periodic for axis in geometry.axes)
+        if wraps or len(geometry.grid) > 2 or math.prod(geometry.grid) <= size:
+            return [self]
+        margin = 2 * MARGIN[len(geometry.grid)]
+        inner = middle(geometry.grid, size // count)
+        lengths = [min(s.stop - s.start + margin, n) for s, n in zip(inner, geometry.grid, strict=True)]
+        windows = (self._window(at, lengths) for at in _spread(geometry.grid, lengths, count))
+        return [window for window in windows if window is not None] or [self]
+
+    def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HiddenPoints | None":
+        """Return the points in a window, or None if too few of them are hidden or shown."""
+        geometry: Any = self.asked.geometry
+        parts = zip(middles, lengths, geometry.grid, strict=True)
+        begins = [min(max(0, round(at - m / 2)), n - m) for at, m, n in parts]
+        window = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
+        inside = geometry.inside(window).to(self.hidden.device)
+        judged = geometry.inside(_inner(window, geometry.grid)).to(self.hidden.device)
+        hidden = (self.hidden & judged[:, None])[inside]
+        if not hidden.any() or int((~hidden).sum()) < MIN_LEFT:
+            return None
+        return HiddenPoints(geometry.within(window, self.asked.values), hidden)
 
     def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
         """Return the errors of a fit to what was shown, in float64."""
@@ -227,6 +247,19 @@ def outermost(known: Bool[Tensor, "channels n"]) -> Bool[Tensor, "channels n"]:
         ends[:, at[0]] = at[0] > 0
         ends[:, at[-1]] = at[-1] < known.shape[1] - 1
     return ends & known
+
+
+def _spread(lattice: Sequence[int], lengths: Sequence[int], count: int) -> list[list[float]]:
+    """Return the middles of windows: the lattice's own, and others by a sequence of low discrepancy (Roberts 2018)."""
+    spread = generalized_golden_ratio(len(lattice))
+    shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
+    return [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
+
+
+def _inner(window: tuple[slice, ...], lattice: Sequence[int]) -> tuple[slice, ...]:
+    """Return the part of a window that is ``INNER_MARGIN`` from its inner borders."""
+    sides = zip(window, lattice, strict=True)
+    return tuple(slice(s.start + INNER_MARGIN * (s.start > 0), s.stop - INNER_MARGIN * (s.stop < n)) for s, n in sides)
 
 
 def _left(known: Tensor, share: float, others: "Sequence[HeldOut | HiddenPoints]") -> tuple[Tensor, float]:

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from coordnet.plans.matern import JITTER
+from coordnet.plans.matern import JITTER, factorized, predictors
 from coordnet.sampling.axes import ByAxes
 
 # Samples along each axis of the blocks whose likelihood is maximized. Of 121 fields and crops, blocks of 8 to 16 choose
@@ -93,7 +93,7 @@ def block_likelihood(
     likelihoods" (2014).
     """
     n, blocks, channels = y.shape
-    factor = _factor(covariance, between)
+    factor = factorized(covariance(between)).numpy()
     white = solve_triangular(factor, np.hstack([np.ones((n, 1)), y.reshape(n, -1)]), lower=True, check_finite=False)
     one, z = white[:, 0], white[:, 1:]
     energy, freedom = one @ one, blocks * max(n - 1, 1)
@@ -112,15 +112,14 @@ def meets_samples(
     samples are rougher than K, J is noise to the likelihood, and takes off what is rough.
     """
     columns = y.reshape(len(y), -1)
-    solved = cho_solve((_factor(covariance, between), True), np.hstack([np.ones((len(y), 1)), columns]))
-    left = JITTER * (solved[:, 1:] - solved[:, :1] * solved[:, 1:].sum(0) / solved[:, 0].sum())
+    left = JITTER * predictors(factorized(covariance(between)), torch.from_numpy(columns))[0].numpy()
     return bool(np.square(left).mean() <= np.square(MET * (columns - columns.mean(0))).mean())
 
 
 def relative_variance(covariance: Covariance, parts: Parts) -> float:
     """Return the variance of the prediction of the node farthest from samples, relative to that of the process."""
     node = [(n - 1) // 2 * step + step // 2 for n, step in zip(parts.lengths, parts.steps, strict=True)]
-    factor = _factor(covariance, cdist(parts.places, parts.places))
+    factor = factorized(covariance(cdist(parts.places, parts.places))).numpy()
     white = solve_triangular(factor, covariance(cdist(parts.places, [node])), lower=True, check_finite=False)
     return max(1 - float(np.square(white).sum()), 0.0)
 
@@ -130,21 +129,13 @@ def predicted_nodes(
 ) -> Float[Tensor, "channels *grid"]:
     """Return the best linear unbiased prediction of each node from the samples of the part around it."""
     y = values[:, torch.from_numpy(parts.samples())].permute(2, 1, 0).flatten(1)
-    factor = torch.from_numpy(_factor(covariance, cdist(parts.places, parts.places)))
-    solved = torch.cholesky_solve(torch.cat([torch.ones_like(y[:, :1]), y], 1), factor)
-    means = solved[:, 1:].sum(0) / solved[:, 0].sum()
+    multipliers, means = predictors(factorized(covariance(cdist(parts.places, parts.places))), y)
     owners = [parts.owners(axis, n) for axis, n in enumerate(grid)]
     local = [np.arange(place.min(), place.max() + 1) for _, place in owners]
     places = np.stack(np.meshgrid(*local, indexing="ij"), -1).reshape(-1, len(grid)).astype(float)
     weights = torch.from_numpy(covariance(cdist(places, parts.places)))
-    f = weights @ (solved[:, 1:] - solved[:, :1] * means) + means
+    f = weights @ multipliers + means
     part = np.ravel_multi_index(np.ix_(*(own for own, _ in owners)), [len(starts) for starts in parts.starts])
     place = np.ravel_multi_index(np.ix_(*(at - at.min() for _, at in owners)), [len(at) for at in local])
     f = f.reshape(len(places), -1, len(values))
     return f[torch.from_numpy(place).flatten(), torch.from_numpy(part).flatten()].T.reshape(-1, *grid)
-
-
-def _factor(covariance: Covariance, between: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    k = covariance(between)
-    k[np.diag_indices_from(k)] += JITTER
-    return cholesky(k, lower=True, check_finite=False)

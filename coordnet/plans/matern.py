@@ -4,7 +4,10 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
+from scipy.linalg import cholesky
+from torch import Tensor
 
 SMOOTHNESSES = (0.5, 1.5, 2.5, 3.5, math.inf)  # ν of covariances with a closed form; inf is the Gaussian covariance
 JITTER = 1e-10  # variance, relative to the process's, that is added so that covariance matrices are positive definite
@@ -28,8 +31,30 @@ def covariance(smoothness: float, r: Float[np.ndarray, "*shape"]) -> Float[np.nd
     p = int(smoothness)
     total: Any = np.zeros_like(r)
     for i in range(p + 1):
-        total += math.comb(p, i) * math.factorial(p + i) / math.factorial(2 * p) * (2 * r) ** (p - i)
+        total = total * (2 * r) + math.comb(p, i) * math.factorial(p + i) / math.factorial(2 * p)
     return total * np.exp(-r)
+
+
+def factorized(k: Float[np.ndarray, "n n"]) -> Float[Tensor, "n n"]:
+    """Return Cholesky's lower factor of a covariance matrix and ``JITTER``, which is added in place."""
+    k[np.diag_indices_from(k)] += JITTER
+    return torch.from_numpy(cholesky(k, lower=True, check_finite=False))
+
+
+def predictors(
+    factor: Float[Tensor, "n n"], y: Float[Tensor, "n columns"]
+) -> tuple[Float[Tensor, "n columns"], Float[Tensor, " columns"]]:
+    """Return K⁻¹ (y - m) and m = 1ᵀK⁻¹y / 1ᵀK⁻¹1 for each column y of samples, whose covariance K has a factor.
+
+    With the covariances k of nodes and samples, m + k K⁻¹ (y - m) is the best linear unbiased prediction of the nodes.
+
+    Notes
+    -----
+    Stein, "Interpolation of Spatial Data" (1999), section 1.5.
+    """
+    solved = torch.cholesky_solve(torch.cat([torch.ones_like(y[:, :1]), y], 1), factor)
+    means = solved[:, 1:].sum(0) / solved[:, 0].sum()
+    return solved[:, 1:] - solved[:, :1] * means, means
 
 
 def decomposed(k: Float[np.ndarray, "n n"]) -> Decomposed:

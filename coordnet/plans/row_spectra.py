@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from coordnet.plans.kriged_lattices import Covariance, Parts
-from coordnet.plans.matern import JITTER
+from coordnet.plans.matern import JITTER, factorized
 
 MOST_COEFFICIENTS = 30  # coefficients of the autoregression of innovations, at most
 # Share of the frequencies, the highest, whose peaks may as well lie beyond the Nyquist frequency. Shares of 0.03, 0.05
@@ -41,13 +41,12 @@ def innovations(
     covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blocks channels"]
 ) -> Float[np.ndarray, "n signals"]:
     """Return L⁻¹(y - m), with K = LLᵀ the covariance of a block, m its generalized mean, and variance 1 by channel."""
-    k = covariance(cdist(parts.places, parts.places))
-    factor = cholesky(k + JITTER * np.eye(len(k)), lower=True, check_finite=False)
-    white = solve_triangular(factor, np.hstack([np.ones((len(k), 1)), y.reshape(len(k), -1)]), lower=True)
+    factor = factorized(covariance(cdist(parts.places, parts.places))).numpy()
+    white = solve_triangular(factor, np.hstack([np.ones((len(y), 1)), y.reshape(len(y), -1)]), lower=True)
     one, z = white[:, :1], white[:, 1:]
     u = (z - one * (one.T @ z) / np.square(one).sum()).reshape(y.shape)
     deviations = np.sqrt(np.square(u).mean((0, 1)))
-    return (u / np.where(deviations > 0, deviations, 1.0)).reshape(len(k), -1)
+    return (u / np.where(deviations > 0, deviations, 1.0)).reshape(len(y), -1)
 
 
 def autoregression(u: Float[np.ndarray, "n signals"]) -> Float[np.ndarray, " order_and_one"]:

@@ -26,7 +26,7 @@ from coordnet.plans.kriged_lattices import (
     predicted_nodes,
     relative_variance,
 )
-from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
+from coordnet.plans.matern import SMOOTHNESSES, covariance, decomposed, factorized, predictors, restricted_likelihoods
 from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.row_spectra import with_peaks
@@ -41,7 +41,8 @@ from coordnet.sampling.samples import Geometry
 MOST_DECIDING, DECIDING_BLOCKS = 200, 6
 # Samples up to which all of them predict a node, and the nearest ones, of a window, that do of more; time grows with
 # the square of the second. From 400 in the plane smooth fields between clusters have up to twice the error.
-MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 400, 2: 1000, 3: 1000})
+MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 300, 2: 1000, 3: 1000})
+WINDOWED = ByAxes({1: 150, 2: 250, 3: 250})  # samples in a window at most
 RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
 # Variances of a node given the samples around it, relative to the process's, up to which kriging has a share of the
 # weight of a lattice's fits, if the process is not rough (its smoothness is above the least), and these shares. Of 128
@@ -266,7 +267,7 @@ def predicted(
     if len(x) <= MOST_DENSE:
         return _predicted(prior, x, y, weights, grid)
     f = y.new_empty(len(y), *geometry.grid)
-    for window in windows_of(x, grid, count // 4):
+    for window in windows_of(x, grid, WINDOWED[dimensions(geometry.grid)]):
         near = nearest(x, window, count)
         f[(slice(None), *window)] = _predicted(prior, x[near], y[:, torch.from_numpy(near)], weights[near], window)
     return f
@@ -281,42 +282,36 @@ def _predicted(
 ) -> Float[Tensor, "channels *window"]:
     """Return the best linear unbiased prediction of the nodes in a window from samples at places x.
 
-    It is [k 1] [K + N, 1; 1ᵀ, 0]⁻¹ [y; 0], with the values y of the samples, the covariance K of the samples, the
-    covariance k of nodes and samples, the diagonal covariance N of the noise, and a column of ones.
+    The covariance of the samples is that of the process and, on the diagonal, that of the noise.
     """
-    n, nodes = len(x), np.mgrid[window].reshape(len(window), -1).T
+    nodes = np.mgrid[window].reshape(len(window), -1).T
     parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
-    system = np.ones((n + 1, n + 1))
-    system[:n, :n] = prior.covariance(cdist(x, x)) + np.diag(((prior.nugget or 0.0) + JITTER) / weights)
-    system[n, n] = 0.0
-    right = torch.cat([y.T, y.new_zeros(1, len(y))])
-    multipliers = torch.linalg.solve(torch.from_numpy(system), right)
-    f = torch.cat([torch.from_numpy(prior.covariance(cdist(part, x))) @ multipliers[:n] for part in parts])
-    return (f + multipliers[n]).T.reshape(-1, *(side.stop - side.start for side in window))
+    noise = np.diag((prior.nugget or 0.0) / weights)
+    multipliers, means = predictors(factorized(prior.covariance(cdist(x, x)) + noise), y.T)
+    f = torch.cat([torch.from_numpy(prior.covariance(cdist(part, x))) @ multipliers for part in parts])
+    return (f + means).T.reshape(-1, *(side.stop - side.start for side in window))
 
 
 def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> Kriging:
     """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
 
     The likelihood is that of blocks of the samples, which are taken to be independent (``block_likelihood``), each with
-    a variance of its own.
+    a variance of its own. After each block the less likely half of the covariances is left out.
     """
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known].T.numpy()
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
-    blocks = _blocks(x)
-    between, roots = [cdist(x[near], x[near]) for near in blocks], [np.sqrt(weights[near]) for near in blocks]
-    nuggets = NUGGETS if prior.nugget is None else (prior.nugget,)
-    best, most = replace(prior, nugget=nuggets[0]), -math.inf
-    for tried in tried_covariances(prior, distance):
-        total = np.zeros(len(nuggets))
-        for near, r, root in zip(blocks, between, roots, strict=True):
+    nuggets = np.array(NUGGETS if prior.nugget is None else (prior.nugget,))
+    totals = {tried: np.zeros(len(nuggets)) for tried in tried_covariances(prior, distance)}
+    for near in _blocks(x):
+        r, root = cdist(x[near], x[near]), np.sqrt(weights[near])
+        for tried, total in totals.items():
             k = decomposed(root[:, None] * tried.covariance(r) * root)
-            total += restricted_likelihoods(k, root[:, None] * y[near], root, np.array(nuggets))[0].sum(0)
-        at = int(total.argmax())
-        if total[at] > most:
-            best, most = replace(tried, nugget=nuggets[at]), float(total[at])
-    return best
+            total += restricted_likelihoods(k, root[:, None] * y[near], root, nuggets)[0].sum(0)
+        likely = sorted(totals, key=lambda tried: -totals[tried].max())
+        totals = {tried: totals[tried] for tried in likely[: math.ceil(len(totals) / 2)]}
+    best = next(iter(totals))
+    return replace(best, nugget=float(nuggets[totals[best].argmax()]))
 
 
 def _blocks(x: Float[np.ndarray, "n axes"]) -> list[Int[np.ndarray, " _"]]:

@@ -5,7 +5,7 @@ __docformat__ = "numpy"
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -21,14 +21,13 @@ from coordnet.sampling.extrapolation import outside_hull
 from coordnet.sampling.node_spacing import far_off, mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
-from coordnet.sampling.scattered import ScatteredPoints
+from coordnet.sampling.scattered import MARGIN, ScatteredPoints
 
 NAMES = ("x", "y", "z", "t")
 # Nodes for each mean distance of the points, by the number of axes. In two dimensions, from 3,000 points of Franke's
 # function, 1.5 have 2.8 times the error of 2, and 3 have the same at three times the cost. In three dimensions, from
 # 2,000 points, 1.25 have half the error of 1.5, as tiles of as many nodes reach further.
 NODES = ByAxes({1: 2.0, 2: 2.0, 3: 1.25})
-MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
 MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
 COARSER = 1.5  # distance of nodes that reach all points, relative to that for all but few far ones, at most
@@ -77,17 +76,9 @@ class Points(ScatteredPoints):
         nodes = [np.arange(float(n)) for n in self.grid]
         return ~outside_hull(self.positions().numpy() * np.array(self.grid), nodes).ravel()
 
-    def within(self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]) -> Samples:
-        """Return the points in a window of nodes, ``MARGIN`` from its borders; no axis wraps around, without drift."""
-        counts = torch.tensor([side.stop - side.start for side in window])
-        at = self.positions() * torch.tensor(self.grid) - torch.tensor([side.start for side in window])
-        margin = MARGIN[len(counts)]
-        inside = ((at >= margin) & (at <= counts - 1 - margin)).all(1)
-        lattice, points = cast(PointLattice, self.lattice).part(window), (at / counts)[inside].to(self.points)
-        rows: Any = {"places": cast(Tensor, self.places)[inside], "weights": self.full_weights[inside]}
-        return Samples(
-            replace(self, grid=tuple(counts.tolist()), points=points, lattice=lattice, **rows), values[inside]
-        )
+    def _selected(self, inside: Bool[Tensor, " n"], window: tuple[slice, ...]) -> dict[str, Any]:
+        lattice, places = cast(PointLattice, self.lattice).part(window), cast(Tensor, self.places)[inside]
+        return super()._selected(inside, window) | {"lattice": lattice, "places": places}
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         return fit(self.places) if self.drift is None else fit(self.places, drift=self.drift.columns)

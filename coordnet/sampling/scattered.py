@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.machine import is_tracked
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Axes, Axis, ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import (
@@ -25,6 +25,8 @@ from coordnet.sampling.samples import (
     check_values,
     check_weights,
 )
+
+MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,28 @@ class ScatteredPoints(Geometry):
 
     def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
         return fit(self.points.to(fit.offset))
+
+    def inside(self, window: tuple[slice, ...]) -> Bool[Tensor, " n"]:
+        """Return which points are in a window of nodes, ``MARGIN`` from its inner borders."""
+        at = self.positions() * torch.tensor(self.grid)
+        inside, margin = torch.ones(len(at), dtype=torch.bool), MARGIN[len(self.grid)]
+        for x, side, n in zip(at.T, window, self.grid, strict=True):
+            inside &= (x >= side.start + margin) | (side.start == 0)
+            inside &= (x <= side.stop - 1 - margin) | (side.stop == n)
+        return inside
+
+    def within(self, window: tuple[slice, ...], values: Float[Tensor, "n channels"]) -> Samples:
+        """Return the points ``inside`` a window, in which no axis wraps around, and there is no drift."""
+        inside = self.inside(window)
+        starts, counts = torch.tensor([[side.start, side.stop - side.start] for side in window]).T
+        points = ((self.positions() * torch.tensor(self.grid) - starts) / counts)[inside].to(self.points)
+        rows = self._selected(inside, window)
+        part = replace(self, grid=tuple(counts.tolist()), points=points, periodic=(), **rows)
+        return Samples(part, values[inside.to(values.device)])
+
+    def _selected(self, inside: Bool[Tensor, " n"], window: tuple[slice, ...]) -> dict[str, Any]:
+        """Return the attributes beside the places of some points, for those of them in a window of nodes."""
+        return {"weights": None if self.weights is None else self.weights[inside.to(self.weights.device)]}
 
     def forward(
         self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str

@@ -453,3 +453,13 @@ def test_no_points_have_no_values(shape):
     for fit in fits:
         assert fit(torch.zeros(shape).double()).shape == (*shape[:-1], 1)
     assert fits[0].std(np.zeros(shape)).shape == fits[0].interval(0.9, np.zeros(shape))[1].shape == (*shape[:-1], 1)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_points_of_a_smooth_row_are_not_lost_to_rounding(gaps):
+    """Plates that interpolate the points leave 9e-9, and 1e-7 with gaps."""
+    x = np.random.default_rng(5).random(2500)
+    x = x[np.abs(x % 0.1 - 0.05) > 0.004] if gaps else x
+    places = np.linspace(x.min(), x.max(), 3000)
+    fit = cn.fit(cn.points(x, np.exp(np.sin(9 * x))), prior=cn.ThinPlate())
+    assert np.sqrt(np.square(fit(places[:, None])[:, 0] - np.exp(np.sin(9 * places))).mean()) < 3e-9

@@ -19,7 +19,7 @@ from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.priors import kriging
 from coordnet.priors.kriging import KRIGED_SHARES, predicted
 from coordnet.priors.snapped import Snapped
-from coordnet.sampling.points import MARGIN
+from coordnet.sampling.scattered import MARGIN
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
 BETWEEN = np.abs(AT[:, None] - AT)
@@ -320,6 +320,7 @@ def test_nodes_are_predicted_from_the_nearest_points_as_from_all(monkeypatch, ne
     dense = predicted(prior, samples.geometry, samples.values.T)
     monkeypatch.setattr(kriging, "MOST_DENSE", 0)
     monkeypatch.setattr(kriging, "NEIGHBORS", {2: neighbors})
+    monkeypatch.setattr(kriging, "WINDOWED", {2: neighbors // 4})
     near = predicted(prior, samples.geometry, samples.values.T)
     within = (near - dense)[:, MARGIN[2] : -MARGIN[2], MARGIN[2] : -MARGIN[2]]
     assert float(within.square().mean()) < least**2 * float(dense.var())

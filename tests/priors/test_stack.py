@@ -15,6 +15,7 @@ from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
 from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, HiddenErrors, Traits, stacked_weights
+from coordnet.sampling.scattered import MARGIN
 from tests.helpers import synthetic_photograph
 
 STRIDES = ("every:2", "every:3", "every:2+1")
@@ -242,6 +243,26 @@ def test_points_are_hidden_once():
     first = HiddenPoints.draw(samples, 0.3, 0)
     second = HiddenPoints.draw(samples, 0.3, 1, [first])
     assert not bool((first.hidden & second.hidden).any()) and 40 < int(second.hidden[:, 0].sum()) < 80
+
+
+def test_windows_of_points_have_them_at_their_places_and_judge_those_far_from_their_borders():
+    nodes = torch.rand(5000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * torch.tensor(
+        [99, 79]
+    )
+    samples = cn.Samples(cn.ScatteredPoints((100, 80), nodes / torch.tensor([100, 80])), nodes)
+    held = HiddenPoints.draw(samples, 0.3, 0)
+    windows = held.windows(40**2, 3)
+    assert len(windows) == 3 and held.windows(8000, 3) == [held]
+    for window in windows:
+        points, values = window.asked.geometry.positions() * torch.tensor(window.asked.grid), window.asked.values
+        first = (values[0] - points[0]).round()
+        torch.testing.assert_close(points + first, values)
+        judged = points[window.hidden[:, 0]]
+        kept = torch.tensor([MARGIN[2] + INNER_MARGIN] * 2) * (first > 0)
+        assert bool((judged >= kept).all()) and len(judged) > 30
+        assert set(values[window.hidden].tolist()) <= set(samples.values[held.hidden].tolist())
+        shown = window.samples.geometry.full_weights[:, 0] > 0
+        assert torch.equal(shown, ~window.hidden[:, 0])
 
 
 @given(st.integers(2, 30), st.integers(1, 4), st.integers(0, 2**32 - 1))

@@ -15,7 +15,7 @@ from coordnet.priors.plates.field import Field, Sparse, plate_energy
 from coordnet.priors.plates.solve import PlateSolution, solve
 from coordnet.priors.plates.tiles import LENGTH, OVERLAP, fading, interpolation, least_tie
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.points import MARGIN
+from coordnet.sampling.scattered import MARGIN
 from coordnet.sampling.sphere import EqualAreaMap, over_poles, spread, vectors
 
 PART_NODES = 48  # nodes between the centers of neighboring parts at most

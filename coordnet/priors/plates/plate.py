@@ -1,7 +1,7 @@
 """The plate through the samples of a field, or near them, and its adjoint by which gradients flow to the samples."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -68,18 +68,28 @@ def plate(
         f[field.nodes] = field.values
         unknown = np.ones(len(f), dtype=bool)
         unknown[field.nodes] = False
-        rows = k[np.flatnonzero(unknown)]
-        solution = solve(rows[:, np.flatnonzero(unknown)], -(rows @ f), dims)
-        f[unknown] = solution.x
+        nodes = lengthwise(field.lattice)
+        free = nodes[unknown[nodes]]
+        rows = k[free]
+        solution = solve(rows[:, free], -(rows @ f), dims)
+        f[free] = solution.x
         return f, solution
     weighted = sparse.csr_array(field.operator.T * field.weights)
+    a, b, nodes = weighted @ field.operator + strength * k, weighted @ field.values, lengthwise(field.lattice)
     try:
-        solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
+        solution = solve(a[nodes][:, nodes] if field.lattice[0] < max(field.lattice) else a, b[nodes], dims)
     except SingularPlate:
         if not can_coarsen(field, cutoff):
             raise
         return _calm_plate(field, order, cutoff, corner, progress=progress)
-    return solution.x, solution
+    f = np.empty_like(solution.x)
+    f[nodes] = solution.x
+    return f, solution
+
+
+def lengthwise(lattice: Sequence[int]) -> np.ndarray:
+    """Return the flat indices of the nodes with the longest axis first, by which the bands of matrices are narrow."""
+    return np.moveaxis(np.arange(math.prod(lattice)).reshape(lattice), int(np.argmax(lattice)), 0).ravel()
 
 
 def can_coarsen(field: Field, cutoff: float) -> bool:

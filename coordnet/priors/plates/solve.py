@@ -17,8 +17,12 @@ from coordnet.sampling.axes import ByAxes
 FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
 DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
-# Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU.
-BANDED_NUMBERS = 2**23
+# Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU: half a
+# gigabyte for a picture of 200 by 300 points between nodes, whose incomplete factorization takes longer still.
+BANDED_NUMBERS = ByAxes({1: 0, 2: 2**26, 3: 2**26})
+# Products of a band's factorization, for each number of a volume's matrix, above which conjugate gradients are faster;
+# settled on one volume of 14×16×18 nodes.
+STEPS_PRICE = 2**13
 PLATE_TOLERANCE = 1e-9  # relative residual to which plates are solved
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
 SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
@@ -48,7 +52,7 @@ class SingularPlate(ValueError):
 def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
-    Small systems and rows are factorized exactly, those of small pictures by their band. Larger pictures are solved by
+    Small systems and rows are factorized exactly, those of pictures by their band if it is narrow. Others are solved by
     GMRES with an incomplete factorization, larger volumes by conjugate gradients with the diagonal. An incomplete
     factorization that fails is followed by a finer one, and by the exact one. With ``exactly`` a system of any size is
     factorized.
@@ -67,12 +71,13 @@ def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> Plat
     a = sparse.csr_array(a).T  # A is symmetric, so that its columns need no copy
     column = np.repeat(np.arange(len(scale)), np.diff(a.indptr))
     a, b = sparse.csc_array((a.data * scale[a.indices] * scale[column], a.indices, a.indptr)), scale[:, None] * b
-    if len(scale) > FACTORIZED_NODES[dims] and not exactly:
-        solution = _iterated(a, b, dims)
+    offset, is_large = a.indices - column, len(scale) > FACTORIZED_NODES[dims] and not exactly
+    width = int(offset.max()) + 1
+    iterates = is_large and dims > 2 and width**2 * len(scale) > STEPS_PRICE * a.nnz
+    if width * len(scale) <= BANDED_NUMBERS[dims] and not iterates:
+        solution = _banded(a, b, offset, column)
     else:
-        offset = a.indices - column
-        is_narrow = dims > 1 and (int(offset.max()) + 1) * len(scale) <= BANDED_NUMBERS
-        solution = _banded(a, b, offset, column) if is_narrow else _exact(a, b)
+        solution = _iterated(a, b, dims) if is_large else _exact(a, b)
     if not solution.residual <= ACCEPTED:
         raise SingularPlate(f"relative residual {solution.residual:.1g}")
     return PlateSolution(scale[:, None] * solution.x, solution.method, solution.iterations, solution.residual)

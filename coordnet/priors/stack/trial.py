@@ -138,15 +138,18 @@ class Trial:
             # Windows would cut frames, or the gaps that are laid over them.
             rounds, alive = [[held]], [k for k in alive if self.plans[k].holds_out]
         rounds = [windows for windows in rounds if windows]
+        if sum(not self.candidates[k].searches for k in alive) < 2:
+            rounds = rounds[-1:]  # few windows would tell nothing
         for windows in rounds:
             later = [k for k in alive if self.candidates[k].searches and windows is not rounds[-1]]
             self._compare([k for k in alive if k not in later], windows)
             rivals = self.hidden.rivals() if self.hidden.is_hopeful or not self.hidden.holders else []
             alive = [k for k in self.errors if k in rivals or k in self.hidden.holders]
-            if alive == self.hidden.holders or len(alive) == 1:
+            later = [k for k in later if self._is_promising(k)]
+            if alive == self.hidden.holders or (len(alive) == 1 and not later):
                 self.errors = {k: self.errors[k] for k in alive}
                 break
-            alive += filter(self._is_promising, later)
+            alive += later
 
     def _refine(self, held: Hidden, samples: Samples) -> None:
         """Compare rivals on a lattice of few nodes at more sets of hidden samples, while these may change weights."""
@@ -221,8 +224,8 @@ class Trial:
 
         A candidate that searches for numbers finds them in the first window, and keeps them in all others. In a single
         window, later sets of hidden samples take them too. Unless gaps are hidden there, they are those of the fit to
-        all samples: its search takes about as long, and is needed anyway if the candidate has a weight. Fits that hide
-        samples themselves are added to ``begun``, from which others start.
+        all samples: its search takes about as long, and is needed anyway if the candidate has a weight. So they are in
+        windows of points. Fits that hide samples themselves are added to ``begun``, from which others start.
         """
         errors = []
         with warnings.catch_warnings():
@@ -251,9 +254,11 @@ class Trial:
     def _searched(self, k: int, windows: Sequence[Hidden]) -> Prior:
         """Return a candidate with the numbers that it found before, or that its fit to all samples finds."""
         prior = self._settled.get(k, self.candidates[k])
-        if not prior.searches or len(windows) > 1 or self._is_clustered:
+        is_lattice = self.plans[k].geometry.closed_form_blend is None
+        if not prior.searches or (len(windows) > 1 and is_lattice) or self._is_clustered:
             return prior
-        self._own(k)
+        if k not in self.fits:
+            self._own(k)
         return prior.settled(self.fits[k].report)
 
 
