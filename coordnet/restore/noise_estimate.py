@@ -47,7 +47,7 @@ SMOOTHEST = 0.955
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 # Standard deviation in the signal's units below which noise that all colors share is not told from texture: without
-# noise, one color shows up to 0.018 of it on 32 crops of photographs.
+# noise, one color shows up to 0.018 of it on 48 crops of photographs.
 FAINTEST_SHARED = 0.02
 SHARED = 2.0  # ratio of the noise's variance in one color to that in all of them, above which they share it
 
@@ -59,8 +59,8 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
     signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
     ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
-    less, tell noise from texture. Noise that three colors share is looked for in one of them. Bars, captions, insets
-    and grounds of one color do not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
+    less, tell noise from texture. Bars, captions, insets and grounds of one color do not count, if blocks without such
+    areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
