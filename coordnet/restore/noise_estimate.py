@@ -46,10 +46,13 @@ MIRRORED = 0.75
 SMOOTHEST = 0.955
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
+<<<<<<< HEAD
 # Standard deviation in the signal's units below which noise that all colors share is not told from texture: without
 # noise, one color shows up to 0.018 of it on 48 crops of photographs.
 FAINTEST_SHARED = 0.02
 SHARED = 2.0  # ratio of the noise's variance in one color to that in all of them, above which they share it
+=======
+>>>>>>> parent of cb707ba4 (Find noise that all colors share, in one color alone)
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
@@ -89,8 +92,7 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     """Return the colored or the camera's noise that the windows of a signal support, None for white noise or none.
 
     White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. A picture that ``is_drawn``
-    has none. Bars and captions do not count; see ``noisy_part``. Noise that all colors share, as the grain of a film,
-    is not in their differences; see ``_shared_noise``.
+    has none. Bars and captions do not count; see ``noisy_part``.
     """
     signal = noisy_part(signal)
     if signal.ndim == 3 and is_drawn(signal):
@@ -99,6 +101,7 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     if steps is not None and (before := noise_before_jpeg(signal, steps)) is not None:
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
+<<<<<<< HEAD
     model = _plausible_noise(signal / units, is_compressed=steps is not None)
     if model is None and signal.ndim == 3 and signal.shape[2] == 3:
         model = _shared_noise(signal / units, is_compressed=steps is not None)
@@ -130,8 +133,16 @@ def _plausible_noise(signal: Float[Tensor, "*grid channels"], *, is_compressed: 
     """Return the noise that the windows of a signal support, None where it is less than its values may have."""
     model = _supported_by_windows(signal, is_compressed=is_compressed)
     if model is None or signal.ndim != 3:
+=======
+    model = _supported_by_windows(signal / units, is_compressed=steps is not None)
+    if model is None:
+        return None
+    model = model.in_units(units)
+    level = math.sqrt(float(model.variance(signal).mean()))
+    if signal.ndim != 3:
+>>>>>>> parent of cb707ba4 (Find noise that all colors share, in one color alone)
         return model
-    is_told = not _is_smooth(model) and math.sqrt(float(model.variance(signal).mean())) > rounding_error(signal)
+    is_told = not _is_smooth(model) and level > rounding_error(signal)
     return model if is_told and most_noise(signal, model) > POSSIBLE else None
 
 

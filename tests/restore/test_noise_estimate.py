@@ -255,6 +255,7 @@ def test_clouds_are_no_colored_noise(generator):
     clouds = torch.nn.functional.interpolate(clouds, scale_factor=6, mode="bicubic")[0, :, 60:220, 60:220]
     picture = (255 * (0.5 + 0.1 * clouds)).round().movedim(0, -1) / 255
     assert cn.estimate_noise(picture).kind != "colored"
+<<<<<<< HEAD
 
 
 def test_white_noise_that_all_colors_share_is_found(generator):
@@ -264,3 +265,5 @@ def test_white_noise_that_all_colors_share_is_found(generator):
     assert math.sqrt(found.floor) == pytest.approx(0.06, rel=0.1)
     assert found.spectrum is not None
     torch.testing.assert_close(found.spectrum, torch.ones_like(found.spectrum))
+=======
+>>>>>>> parent of cb707ba4 (Find noise that all colors share, in one color alone)

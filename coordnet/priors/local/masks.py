@@ -29,7 +29,7 @@ LEARNED_PATCHES = 2**15  # the most that adapt the classes
 GROUPED = 2**16  # points of the middle of a lattice whose hidden samples give the weights of groups
 # The share of a group's variance that a patch has alone, in each pass: groups of a better estimate are more alike. On
 # crops of 160² of five photographs that had not been looked at for this, further passes gain 0.02, 0.20, 0.22 and 0.33
-# dB at 10, 25 and 50 % known and under text, and take up to 0.7 times the whole time again; none loses.
+# dB at 10, 25 and 50 % known and under text, and none loses.
 GROUP_SHARES = (GROUP_SHARE, 0.02, 0.02)
 PASS_GAIN = 0.05  # relative fall of the squared hidden error, 0.2 dB, with which one more pass is tried
 PILOT = "the adaptive prior"
