@@ -46,13 +46,6 @@ MIRRORED = 0.75
 SMOOTHEST = 0.955
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
-<<<<<<< HEAD
-# Standard deviation in the signal's units below which noise that all colors share is not told from texture: without
-# noise, one color shows up to 0.018 of it on 48 crops of photographs.
-FAINTEST_SHARED = 0.02
-SHARED = 2.0  # ratio of the noise's variance in one color to that in all of them, above which they share it
-=======
->>>>>>> parent of cb707ba4 (Find noise that all colors share, in one color alone)
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
@@ -101,46 +94,12 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     if steps is not None and (before := noise_before_jpeg(signal, steps)) is not None:
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
-<<<<<<< HEAD
-    model = _plausible_noise(signal / units, is_compressed=steps is not None)
-    if model is None and signal.ndim == 3 and signal.shape[2] == 3:
-        model = _shared_noise(signal / units, is_compressed=steps is not None)
-    return None if model is None else model.in_units(units)
-
-
-def _shared_noise(signal: Float[Tensor, "height width 3"], *, is_compressed: bool) -> NoiseModel | None:
-    """Return the noise that three colors share, None where one of them, looked at alone, has hardly more than all.
-
-    Noise is told from texture by the differences of colors, where shared noise is not seen. The second color, green in
-    most pictures, is looked at as a gray picture is; JPEG makes coarse noise of its textures. White noise in all colors
-    explains coarse noise in one, which texture may have made.
-    """
-    color = signal[..., 1:2]
-    level = noise_level(color)
-    is_white = level > FAINTEST_SHARED or is_compressed
-    own = NoiseModel(floor=level * level) if is_white else supported_noise(color)
-    variance = 0.0 if own is None else float(own.variance(color).mean())
-    if own is None or variance < FAINTEST_SHARED**2:
-        return None
-    in_all = noise_level(signal) ** 2
-    if variance < SHARED * in_all or (own.spectrum is not None and in_all > FAINTEST**2):
-        return None
-    spectrum = torch.ones(1, 1, 1, 1) if own.spectrum is None else own.spectrum
-    return replace(own, spectrum=spectrum.expand(3, 3, -1, -1))
-
-
-def _plausible_noise(signal: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
-    """Return the noise that the windows of a signal support, None where it is less than its values may have."""
-    model = _supported_by_windows(signal, is_compressed=is_compressed)
-    if model is None or signal.ndim != 3:
-=======
     model = _supported_by_windows(signal / units, is_compressed=steps is not None)
     if model is None:
         return None
     model = model.in_units(units)
     level = math.sqrt(float(model.variance(signal).mean()))
     if signal.ndim != 3:
->>>>>>> parent of cb707ba4 (Find noise that all colors share, in one color alone)
         return model
     is_told = not _is_smooth(model) and level > rounding_error(signal)
     return model if is_told and most_noise(signal, model) > POSSIBLE else None

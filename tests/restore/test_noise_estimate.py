@@ -76,15 +76,6 @@ def test_a_line_through_variances_leaves_texture_out():
     assert (line.floor, line.gain) == pytest.approx((0.01, 0.05), rel=0.1)
 
 
-def test_a_line_follows_variances_that_grow_as_squares():
-    """Noise that is multiplied has them: the line is their middle, and not the least of them."""
-    x = torch.linspace(0.2, 0.8, 8).tolist()
-    line = Line.through([(b, b * b, 50, 0) for b in x])
-    misfit = np.log([(line.floor + line.gain * b) / (b * b) for b in x])
-    assert abs(float(np.median(misfit))) < 0.05
-    assert line.rises(torch.tensor(x).unsqueeze(1))
-
-
 def test_each_channel_has_its_own_factor():
     """A dark and a bright channel, both relative to their own spectra, as of a camera's noise in a colored picture."""
     dark = [(x, 2 * (0.01 + 0.05 * x), 40, 0) for x in (0.1, 0.15, 0.2)]
@@ -255,15 +246,3 @@ def test_clouds_are_no_colored_noise(generator):
     clouds = torch.nn.functional.interpolate(clouds, scale_factor=6, mode="bicubic")[0, :, 60:220, 60:220]
     picture = (255 * (0.5 + 0.1 * clouds)).round().movedim(0, -1) / 255
     assert cn.estimate_noise(picture).kind != "colored"
-<<<<<<< HEAD
-
-
-def test_white_noise_that_all_colors_share_is_found(generator):
-    """As the grain of a film: it is in no difference of colors, where noise is told from texture."""
-    truth, _ = planted(cn.NoiseModel(), generator)
-    found = cn.estimate_noise(truth + 0.06 * torch.randn(*SIZE, 1, generator=generator, dtype=torch.float64))
-    assert math.sqrt(found.floor) == pytest.approx(0.06, rel=0.1)
-    assert found.spectrum is not None
-    torch.testing.assert_close(found.spectrum, torch.ones_like(found.spectrum))
-=======
->>>>>>> parent of cb707ba4 (Find noise that all colors share, in one color alone)
