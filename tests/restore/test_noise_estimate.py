@@ -246,3 +246,12 @@ def test_clouds_are_no_colored_noise(generator):
     clouds = torch.nn.functional.interpolate(clouds, scale_factor=6, mode="bicubic")[0, :, 60:220, 60:220]
     picture = (255 * (0.5 + 0.1 * clouds)).round().movedim(0, -1) / 255
     assert cn.estimate_noise(picture).kind != "colored"
+
+
+def test_a_line_follows_variances_that_grow_as_squares():
+    """Noise that is multiplied has them: the line is their middle, and not the least of them."""
+    x = torch.linspace(0.2, 0.8, 8).tolist()
+    line = Line.through([(b, b * b, 50, 0) for b in x])
+    misfit = np.log([(line.floor + line.gain * b) / (b * b) for b in x])
+    assert abs(float(np.median(misfit))) < 0.05
+    assert line.rises(torch.tensor(x).unsqueeze(1))
