@@ -36,7 +36,7 @@ PROBE = 0.05  # step of the divergence's difference quotient, in standard deviat
 TRIED = 2**14  # points of the middle part on which both priors are compared
 # Pixels along each axis of means in which noise is low enough to see that channels tell of each other, so that no
 # estimates are needed: in 18 of 24 noisy color pictures, and wrongly in 2 of 60 planes, of a field and its blur.
-AVERAGED = 4
+MEANS_SIDE = 4
 TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
 EVENED = 0.5  # least power of the noise in any combination of channels, relative to the most at that frequency
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
@@ -143,7 +143,7 @@ def _groups(signal: Signal, noise: Noise) -> Groups:
 
     They are told by the adaptive prior's estimates of each channel alone, of the middle of the signal: in the noisy
     signal smooth channels look as rough as others, and an estimate of all may leave traces of one in another. Where the
-    steps of means over ``AVERAGED`` pixels correlate, as those of most colors do, all tell of each other. Channels of
+    steps of means over ``MEANS_SIDE`` pixels correlate, as those of most colors do, all tell of each other. Channels of
     rows stay together, where noise hides whether their steps correlate: related ones would lose up to 0.9 dB. So do
     those of clips and volumes, whose groups would take longer to tell than a small clip takes to denoise.
     """
@@ -151,7 +151,7 @@ def _groups(signal: Signal, noise: Noise) -> Groups:
     if len(together) == 1 or signal.ndim != 3:
         return [together]
     part, quiet = signal[middle(tuple(signal.shape[:-1]), TRIED)], replace(noise, seed=None, progress=False)
-    if steps_correlate(avg_pool2d(part.movedim(-1, 0), AVERAGED, ceil_mode=True).movedim(0, -1)):
+    if steps_correlate(avg_pool2d(part.movedim(-1, 0), MEANS_SIDE, ceil_mode=True).movedim(0, -1)):
         return [together]
     alone = torch.eye(len(together), dtype=torch.bool)
     clean = torch.cat([_together(Adaptive(), part[..., k], quiet.of_channels(k))[0] for k in alone], -1)
