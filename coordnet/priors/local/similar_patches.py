@@ -32,8 +32,8 @@ GROUP = 48  # patches in a group
 # thirds of the patches of each pass, and costs 0.01 dB on crops of eleven pictures.
 MOVED = 0.2
 # Distance of the patches of a group that give posterior variances: all of them take half the time again. On crops of
-# four pictures, half of them known or under text, every second one costs 0.01 dB, every third 0.02 dB. With ``MOVED`` it
-# costs 0.01 dB at a quarter of sixteen photographs, and 0.03 dB at a half, at four fifths, and under text.
+# four pictures, half of them known or under text, every second one costs 0.01 dB, every third 0.02 dB. ``MOVED`` and it
+# cost 0.01 dB at a quarter of sixteen photographs, and 0.03 dB at a half, at four fifths, and under text.
 THINNED = 2
 Posterior = Callable[[Patches, Tensor], tuple[Tensor, Tensor]]
 
