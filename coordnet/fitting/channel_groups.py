@@ -91,7 +91,7 @@ def known_values(samples: Samples) -> list[Float[Tensor, " _"]]:
 
 def steps_correlate(values: Float[Tensor, "*lattice channels"]) -> bool:
     """Return whether the steps of neighbors correlate in each pair of channels, so that all tell of each other."""
-    values = values.detach().cpu().double()
+    values = values.detach().double()
     return bool(_correlate(*_differences(values, torch.ones_like(values, dtype=torch.bool), 1))[0].all())
 
 
@@ -106,10 +106,11 @@ def _tell_of_each_other(
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have steps that correlate or, alone or as colors on several axes, are of one roughness."""
     part = middle(samples.values.shape[:-1], MIDDLE_NODES)
-    values = samples.values.detach()[part].cpu().double()[..., chosen]  # squares of float32 may be beyond its range
-    known = (samples.geometry.full_weights[part].cpu() > 0).expand(*values.shape[:-1], samples.channels)[..., chosen]
+    values = samples.values.detach()[part][..., chosen].double()  # squares of float32 may be beyond its range
+    seen = samples.geometry.full_weights[part].to(values.device) > 0
+    known = seen.expand(*values.shape[:-1], samples.channels)[..., chosen]
     steps, both = _differences(values, known, 1)
-    tells, count = _correlate(steps, both)
+    tells, count = (found.cpu() for found in _correlate(steps, both))
     if values.ndim == 2:
         return tells | (count < FEWEST_STEPS)
     alone = (tells.sum(0) == 1) | are_colors
@@ -123,9 +124,9 @@ def _are_as_rough(
     differences: Float[Tensor, "differences n"], known: Bool[Tensor, "differences n"], deviations: Float[Tensor, " n"]
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have differences of one size, relative to deviations, or too few to say."""
-    count = known.sum(0)
+    count, energies = known.sum(0).cpu(), differences.square().sum(0).cpu()
     few = count < FEWEST_STEPS
-    roughness = differences.square().sum(0).double() / count / deviations**2
+    roughness = energies / count / deviations**2
     return few | few[:, None] | _within(roughness, MOST_ROUGH)
 
 

@@ -157,10 +157,10 @@ def test_patches_cover_the_lattice_and_add_is_the_adjoint(lattice, shape, genera
     f = torch.randn(2, *lattice, generator=generator, dtype=torch.float64)
     x = torch.randn(len(every), 2, every.size, generator=generator, dtype=torch.float64)
     onto = torch.zeros_like(f)
-    every.add(x, onto)
+    every.add((x, onto))
     torch.testing.assert_close((every.of(f) * x).sum(), (f * onto).sum())
     counts = torch.zeros_like(f)
-    every.add(torch.ones_like(x), counts)
+    every.add((torch.ones_like(x), counts))
     assert float(counts.min()) >= 1
     last = f[(0, *(slice(n - p, n) for n, p in zip(lattice, shape, strict=True)))]
     torch.testing.assert_close(every.of(f)[-1, 0], last.flatten())

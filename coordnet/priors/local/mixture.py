@@ -121,7 +121,8 @@ class Mixture:
         stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
         parts = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
         values = torch.cat([part.eigenvalues for part in parts]).to(rows).clamp(min=0)
-        vectors = torch.cat([part.eigenvectors.mT for part in parts]).mT.to(rows)  # column by column, as LAPACK does
+        columns = [part.eigenvectors.mT.to(rows.device) for part in parts]  # as LAPACK has them in memory
+        vectors = torch.cat(columns).mT.to(rows)
         cross, e = rows.mT @ vectors, self.energies[:, None]
         gains = e / (e * values.unsqueeze(1) + self.noise)
         own = self.shapes.diagonal(dim1=1, dim2=2).unsqueeze(1)
@@ -316,6 +317,6 @@ class SharedPatches:
         for i, mask in enumerate(masks):
             rows, key = (which == i).nonzero()[:, 0], mask.cpu().numpy().tobytes()
             if key not in views:
-                views[key] = mixture.view(torch.eye(len(mask)).to(y)[mask])
+                views[key] = mixture.view(torch.eye(len(mask), dtype=y.dtype, device=y.device)[mask])
             mean[rows], variance[rows], classes[rows] = mixture.posterior(y[rows][:, mask], views[key], moments)
         return mean, variance, classes

@@ -90,14 +90,13 @@ class Patches:
     def of(self, f: Shaped[Tensor, "channels *lattice"]) -> Shaped[Tensor, "patches channels size"]:
         """Return the entries of a lattice signal in every patch."""
         index = self.index()
-        planes = f.flatten(1)
-        return torch.stack([plane.index_select(0, index.flatten()).view_as(index) for plane in planes], 1)
+        return f.flatten(1).index_select(1, index.flatten()).unflatten(1, index.shape).movedim(0, 1)
 
-    def add(self, x: Float[Tensor, "patches channels size"], onto: Float[Tensor, "channels *lattice"]) -> None:
-        """Add the entries of every patch to a lattice signal: the adjoint of ``of``."""
+    def add(self, *parts: tuple[Float[Tensor, "patches channels size"], Float[Tensor, "channels *lattice"]]) -> None:
+        """Add the entries of every patch to a lattice signal, for pairs of both: the adjoint of ``of``."""
         index = self.index().flatten()
-        for plane, entries in zip(onto.flatten(1), x.unbind(1), strict=True):
-            plane.index_add_(0, index, entries.flatten())
+        for x, onto in parts:
+            onto.flatten(1).index_add_(1, index, x.movedim(1, 0).flatten(1))
 
 
 class Overlap:
@@ -118,9 +117,7 @@ class Overlap:
     ) -> None:
         """Add patches with the means and variances of their entries; the precision is 1 / (variance + noise)."""
         weight = 1 / (variance + noise)
-        patches.add(weight * mean, self._total)
-        patches.add(weight * variance, self._spread)
-        patches.add(weight, self._precision)
+        patches.add((weight * mean, self._total), (weight * variance, self._spread), (weight, self._precision))
 
     def mean(self, pilot: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
         """Return the mean, and the pilot's entries where no patch was added."""
