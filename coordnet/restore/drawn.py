@@ -4,7 +4,7 @@ import math
 from functools import reduce
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
@@ -52,7 +52,8 @@ def is_drawn(picture: Picture) -> bool:
     if min(picture.shape[:2]) < DRAWN_SIDE:
         return False
     part = picture[middle(tuple(picture.shape[:2]), COMPARED)]
-    return _has_few_colors(part) or _repeats(part) or _has_strokes(picture)
+    numbers = _numbered(part)
+    return _has_few_colors(part, numbers) or _repeats(part, numbers) or _has_strokes(picture)
 
 
 def rounding_error(picture: Picture) -> float:
@@ -89,9 +90,9 @@ def rounding_step(values: Tensor) -> float:
     return float(gaps[held > OFF_LEVELS * held[-1]][0])
 
 
-def _has_few_colors(picture: Picture) -> bool:
+def _has_few_colors(picture: Picture, numbers: Int[Tensor, "height width"]) -> bool:
     """Return whether a picture has two colors, or those of a palette, which are no scale of brightness."""
-    numbers = _numbered(picture).flatten()
+    numbers = numbers.flatten()
     count = int(numbers.max()) + 1
     if count <= 2 or count > MOST_COLORS or PIXELS * count > len(numbers):
         return count <= 2
@@ -105,24 +106,28 @@ def _has_few_colors(picture: Picture) -> bool:
 
 def _numbered(picture: Picture) -> Int[Tensor, "height width"]:
     """Return a number for every pixel from 0 on, the same for the same color."""
-    made = torch.zeros(picture.shape[:2], dtype=torch.int64, device=picture.device)
-    for channel in picture.unbind(-1):
-        made = HASH_FACTORS[2] * made + torch.unique(channel, return_inverse=True)[1]
+    bits = (picture.double() + 0.0).view(torch.int64)  # the sum makes one of both zeros
+    made = torch.zeros_like(bits[..., 0])
+    for channel in bits.unbind(-1):
+        made = HASH_FACTORS[2] * (made ^ (made >> 32)) + channel
     return torch.unique(made, return_inverse=True)[1]
 
 
-def _repeats(picture: Picture) -> bool:
+def _repeats(picture: Picture, numbers: Int[Tensor, "height width"]) -> bool:
     """Return whether patches occur twice, but for those that are constant or mostly at one end of the range."""
-    numbers = _numbered(picture)
-    patches = numbers.unfold(0, PATCH, 1).unfold(1, PATCH, 1).flatten(2)
-    counted = patches.amin(2) < patches.amax(2)
+    counted = ~constant_patches(numbers.unsqueeze(0), PATCH)
     for end in (picture.min(), picture.max()):
-        at_end = (picture == end).all(2).unfold(0, PATCH, 1).unfold(1, PATCH, 1)
-        counted &= at_end.sum((2, 3)) <= MOST_ENDS * PATCH**2
-    powers = [torch.tensor([factor**i % 2**63 for i in range(PATCH)]) for factor in HASH_FACTORS[:2]]
-    hashes = (patches * torch.outer(*powers).flatten().to(patches)).sum(2)
-    _, at, count = torch.unique(hashes, return_inverse=True, return_counts=True)
+        counted &= _sums((picture == end).all(2).long(), (1, 1)) <= MOST_ENDS * PATCH**2
+    _, at, count = torch.unique(_sums(numbers, HASH_FACTORS[:2]), return_inverse=True, return_counts=True)
     return bool(counted.any()) and float((count[at] > 1)[counted].double().mean()) > REPEATED
+
+
+def _sums(x: Int[Tensor, "height width"], factors: tuple[int, int]) -> Int[Tensor, "rows columns"]:
+    """Return the sums over patches, weighted by the powers of a factor along each axis, modulo 2**64."""
+    for axis, factor in enumerate(factors):
+        count = x.shape[axis] - PATCH + 1
+        x = torch.stack([factor**i % 2**63 * x.narrow(axis, i, count) for i in range(PATCH)]).sum(0)
+    return x
 
 
 def _has_strokes(picture: Picture) -> bool:
@@ -173,11 +178,15 @@ def noisy_part(signal: Float[Tensor, "*grid channels"], enough: int | None = Non
 
 def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Tensor, "height width"]:
     """Return which pixels are in patches of one color."""
-    across, down = ((channels.diff(dim=axis) == 0).all(0) for axis in (2, 1))
-    rows, columns = _runs(across, FLAT_SIDE - 1, 1), _runs(down, FLAT_SIDE - 1, 0)
-    is_constant = _runs(rows, FLAT_SIDE, 0) & columns[:, : 1 - FLAT_SIDE]
-    others = torch.nn.functional.pad(~is_constant, (FLAT_SIDE - 1,) * 4, value=True)
+    others = torch.nn.functional.pad(~constant_patches(channels, FLAT_SIDE), (FLAT_SIDE - 1,) * 4, value=True)
     return ~_runs(_runs(others, FLAT_SIDE, 0), FLAT_SIDE, 1)
+
+
+def constant_patches(channels: Num[Tensor, "channels height width"], side: int) -> Bool[Tensor, "rows columns"]:
+    """Return which patches of some side have one color."""
+    across, down = ((channels.diff(dim=axis) == 0).all(0) for axis in (2, 1))
+    rows, columns = _runs(across, side - 1, 1), _runs(down, side - 1, 0)
+    return _runs(rows, side, 0) & columns[:, : 1 - side]
 
 
 def _runs(flags: Bool[Tensor, "height width"], length: int, axis: int) -> Bool[Tensor, "rows columns"]:

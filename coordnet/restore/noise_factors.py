@@ -63,11 +63,11 @@ class Factors:
 
     def explained(self, updates: int = UPDATES) -> "Factors":
         """Return the factors with the windows' own energies fitted to a spectrum of the noise that stays."""
-        extents = self.extents
+        extents, noise = self.extents, self.noise
         for _ in range(updates):
-            mean = self.noise + extents @ self.laws
-            ratio = (self.energy / mean.square()) @ self.laws.mT / (mean.reciprocal() @ self.laws.mT)
-            extents = extents * ratio.clamp(max=10)
+            precision = torch.addmm(noise, extents, self.laws).reciprocal_()
+            weighted = (self.energy * precision).mul_(precision)
+            extents = extents * (weighted @ self.laws.mT / (precision @ self.laws.mT)).clamp(max=10)
         return replace(self, extents=extents)
 
     def learned(self) -> "Factors":
