@@ -18,7 +18,7 @@ from coordnet.sampling.noise_model import NoiseModel
 
 LOOKED_AT_PIXELS = 2**16  # pixels of the picture's middle that are looked at
 SHIFTS = ((0, 0), (0, 1), (1, 0))  # the values themselves, and their differences from those beside and below
-BLOCK = 16  # side in pixels of blocks that count as independent
+BLOCK = 8  # side in pixels of blocks that count as independent
 ERRORS = 3.0  # standard errors of the mean over blocks by which a characteristic function may be too large
 WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a frame's
 # Frequencies of a characteristic function: the lowest one times the values' deviation, their number in an octave, whose

@@ -1,6 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import avg_pool2d, interpolate
 
 import coordnet as cn
 from coordnet.restore.impulses import lost_pixels
@@ -148,3 +151,26 @@ def test_strokes_and_sparks_are_details():
     picture[4::9, 5::12] = picture[5::9, 5::12] = 0.0
     picture[1::9, 9::12] = picture[1::9, 10::12] = 1.0
     assert lost_pixels(picture) is None
+
+
+def code(generator):
+    """Black and white squares of a side between one and two pixels, as a code is after it was enlarged."""
+    squares = (torch.rand(1, 1, 90, 90, generator=generator) < 0.5).double()
+    return interpolate(squares, scale_factor=1.4, mode="bilinear")[0].movedim(0, 2)
+
+
+def rings(generator):
+    """A zone plate, drawn three times as fine and averaged."""
+    line = (torch.arange(192) / 3 - 32).double()
+    return avg_pool2d((line[:, None].square() + line.square()).mul(0.02).cos().sign()[None] / 2 + 0.5, 3).movedim(0, 2)
+
+
+def grating(generator):
+    """Waves that reach black and white at single pixels, each far from the next."""
+    line = torch.arange(96).double()
+    return (0.5 + 0.5 * (2 * math.pi / 5 * line).cos()[:, None] * (2 * math.pi / 3 * line).cos())[..., None]
+
+
+@pytest.mark.parametrize("draw", [code, rings, grating])
+def test_fine_black_and_white_details_are_not_lost(draw, generator):
+    assert lost_pixels(draw(generator)) is None

@@ -44,6 +44,17 @@ def test_flat_areas_leave_no_noise(make, generator):
         assert sigma < most < 1.6 * sigma
 
 
+def test_an_icon_has_no_noise():
+    """Disks in some colors on a ground, 32 pixels a side, drawn four times as large and averaged."""
+    (y, x), draw = np.mgrid[:128, :128] / 4, random(2)
+    icon = np.full((128, 128, 3), 230.0)
+    for _ in range(5):
+        row, column = 32 * draw.random(2)
+        icon[np.hypot(y - row, x - column) < draw.uniform(3, 10)] = draw.uniform(25, 230, 3)
+    picture = signal(icon.reshape(32, 4, 32, 4, 3).mean((1, 3)))
+    assert most_noise(picture, ONE) == 0.0 and cn.estimate_noise(picture).kind == "none"
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("sigma", [0.02, 0.1])
 def test_noise_is_never_more_than_the_most(channels, sigma, generator):
