@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
 TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
-GAIN = 0.7  # ratio of the squared errors of hidden points below which other scales are taken
+SMOOTHED = (0.0, 1e-4)  # variances of noise on the points, relative to the kernel r³ at the longest extent of them all
+GAIN = 0.8  # ratio of the squared errors of hidden points below which other scales are taken
 LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it is rounding
 MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
@@ -74,7 +74,7 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
         return result
     x, extent = x[:, used], extent[used]
     known = [(np.isfinite(column), column) for column in y.T]
-    parts = [_some(x[there], column[there], extent) for there, column in known if there.sum() >= 8 * len(used)]
+    parts = [_some(x[there], column[there]) for there, column in known if there.sum() >= 8 * len(used)]
     parts = [part for part in parts if np.ptp(part[1]) > 0]
     if not parts:
         return result
@@ -104,28 +104,29 @@ def _steps(dims: int) -> list[np.ndarray]:
     return [sign * np.eye(dims)[j] for j, sign in itertools.product(range(1 if dims == 2 else 0, dims), (1, -1))]
 
 
-def _some(
-    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], extent: Float[np.ndarray, " d"]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points nearest to one in the middle, so that they are as dense as all are, and their values."""
-    u = x / extent
-    near = np.atleast_1d(KDTree(u).query(np.median(u, axis=0), min(TRIED, len(u)))[1])
-    return x[near], y[near]
+def _some(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+    """Return some points that lie as all do, drawn at random, and their values."""
+    drawn = np.random.default_rng(0).permutation(len(x))[:TRIED]
+    return x[drawn], y[drawn]
 
 
 def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:
-    """Return the median of the squared error c_i / (M⁻¹)_ii at each point of the cubic spline through the others.
+    """Return the squared mean of the errors |c_i / (M⁻¹)_ii| at each point of the cubic spline through the others.
+
+    It is that of the better of two splines: one meets the other points, and one is smoothed, as noise asks for.
 
     Rippa, "An algorithm for selecting a good value for the parameter c in radial basis function interpolation" (1999).
     """
     u = x / scales
     u = (u - u.mean(0)) / np.ptp(u, axis=0).max()
-    polynomials = np.column_stack([np.ones(len(u)), u])
-    corner = np.zeros((polynomials.shape[1],) * 2)
-    matrix = np.block([[cdist(u, u) ** 3, polynomials], [polynomials.T, corner]])
-    try:
-        inverse = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:  # the points are on a line
-        return float("inf")
-    errors = (inverse[: len(u), : len(u)] @ y) / np.diag(inverse)[: len(u)]
-    return max(float(np.median(errors**2)), LEAST_ERROR * y.var()) if np.isfinite(errors).all() else float("inf")
+    kernel, polynomials = cdist(u, u) ** 3, np.column_stack([np.ones(len(u)), u])
+    corner, errors = np.zeros((polynomials.shape[1],) * 2), []
+    for smoothing in SMOOTHED:
+        matrix = np.block([[kernel + smoothing * np.eye(len(u)), polynomials], [polynomials.T, corner]])
+        try:
+            inverse = np.linalg.inv(matrix)
+        except np.linalg.LinAlgError:  # the points are on a line
+            return float("inf")
+        missed = (inverse[: len(u), : len(u)] @ y) / np.diag(inverse)[: len(u)]
+        errors.append(float(np.abs(missed).mean()) ** 2 if np.isfinite(missed).all() else float("inf"))
+    return max(min(errors), LEAST_ERROR * y.var())

@@ -105,6 +105,18 @@ def test_a_planted_anisotropy_is_found(factor):
     assert scales_of(PLACES, smooth(PLACES)[:, None]).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_that_most_points_do_not_see_and_noise_do_not_mislead_the_scales(seed):
+    """The axes have one scale; at the points in the middle, one of the edges is not seen."""
+    generator = np.random.default_rng(seed)
+    places = generator.random((800, 2))
+    edges = np.abs(places - [0.65, 0.9]).sum(1)
+    noisy = smooth(places) + 0.1 * generator.standard_normal(800)
+    assert scales_of(places, edges[:, None]).tolist() == [1.0, 1.0]
+    first, second = scales_of(places * [1, 64], noisy[:, None])
+    assert second / first in (32, 64, 128)
+
+
 def test_all_columns_of_values_choose_the_scales_together():
     """Noise has none to choose, and a plane, which splines meet to rounding, does not matter."""
     places, noise = PLACES * [1, 8], RNG.normal(size=300)
