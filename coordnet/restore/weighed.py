@@ -20,9 +20,6 @@ ADDED = 0.7  # standard deviation of noise that is added for a comparison, relat
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.6 to 1.
 LEAST_WEIGHT = 0.15
-# Standard deviation from which on layers multiply bfloat16: what a denoiser makes of noise below is better by 0.02 dB
-# and more without. Four photographs of 128² lose 0.01 dB above, gray ones, whose noise counts √3 times, nothing.
-ROUNDED_ABOVE = 0.15
 
 Signal = Float[Tensor, "*grid channels"]
 Filter = Callable[[Tensor, float], Tensor]  # a signal with noise of a standard deviation to its estimate
@@ -37,12 +34,7 @@ class Weighed:
 
 
 def by_denoiser(
-    prior: DenoiserParameters,
-    noisy: Signal,
-    pilot: Signal,
-    level: float,
-    one: float,
-    rounded_from: float = ROUNDED_ABOVE,
+    prior: DenoiserParameters, noisy: Signal, pilot: Signal, level: float, one: float, rounded_from: float = math.inf
 ) -> Signal:
     """Return the mean of what a denoiser makes of the eight symmetric pictures, freed from the effect of clipping.
 
