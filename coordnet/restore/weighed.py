@@ -12,17 +12,14 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import Scale
-from coordnet.priors.local.weights import squared_gains, sure_share
+from coordnet.priors.local.weights import least_squares_share, share_deviation, squared_gains
 from coordnet.restore.noise import ClippedNoise
 
 WEIGHED_POINTS = 2**15  # points of the middle of a signal on which noise is added
 ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
-# nothing would have 0.07, and trained ones have 0.6 to 1.
+# nothing would have 0.07, and trained ones have 0.2 to 1.
 LEAST_WEIGHT = 0.15
-# Standard deviation from which on layers multiply bfloat16: what a denoiser makes of noise below is better by 0.02 dB
-# and more without. Four photographs of 128² lose 0.01 dB above, gray ones, whose noise counts √3 times, nothing.
-ROUNDED_ABOVE = 0.15
 
 Signal = Float[Tensor, "*grid channels"]
 Filter = Callable[[Tensor, float], Tensor]  # a signal with noise of a standard deviation to its estimate
@@ -37,12 +34,7 @@ class Weighed:
 
 
 def by_denoiser(
-    prior: DenoiserParameters,
-    noisy: Signal,
-    pilot: Signal,
-    level: float,
-    one: float,
-    rounded_from: float = ROUNDED_ABOVE,
+    prior: DenoiserParameters, noisy: Signal, pilot: Signal, level: float, one: float, rounded_from: float = math.inf
 ) -> Signal:
     """Return the mean of what a denoiser makes of the eight symmetric pictures, freed from the effect of clipping.
 
@@ -58,8 +50,10 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     """Return the weight of a denoiser against another filter, ``without``, for white noise of a standard deviation.
 
     With noise n like that there is, y + τn and y - n/τ have uncorrelated noise: the weight is least squares between the
-    latter and the estimates from the former (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). It is 0
-    where the mean is not surely better. The standard deviation must be right: it is to be the estimated one.
+    latter and the estimates from the former (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). A weight w
+    found there becomes w (2 - w): where w is the best weight, the error stays below that of either estimate, and it
+    does so against the denoiser's for most w that were found too small. It is 0 unless w is above ``LEAST_WEIGHT`` by
+    its standard deviation. That of the noise must be right: it is to be the estimated one.
     """
     part = noisy[middle(tuple(noisy.shape[:-1]), WEIGHED_POINTS)]
     noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
@@ -67,9 +61,10 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     first = without(noisier, more)
     other = by_denoiser(prior, noisier, first, more, one, 0.0)  # rounding hardly changes the weight
     error, second = ((f - target).double().flatten() for f in (first, other))
-    weight = sure_share(error, second, part.shape[-1])
-    if weight < LEAST_WEIGHT:
+    share = least_squares_share(error, second)
+    if share - share_deviation(error, second, share) < LEAST_WEIGHT:
         return Weighed(0.0, 1.0)
+    weight = share * (2 - share)
     gain = float(squared_gains(error, second, weight).mean())
     before = max(float(error.square().mean()) - level**2 * (1 + ADDED**-2), gain)
     return Weighed(weight, 1 - gain / before)

@@ -95,6 +95,16 @@ def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> flo
     return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
 
 
+def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> float:
+    """Return the standard deviation of ``least_squares_share`` where errors have independent noise of any variance.
+
+    White, "A heteroskedasticity-consistent covariance matrix estimator" (1980).
+    """
+    step = second - error
+    energy = float(step.square().sum())
+    return float((step * (error + share * step)).square().sum().sqrt()) / energy if energy > 0 else 0.0
+
+
 def least_squares_weight(
     error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT, most: float = 1.0
 ) -> float:

@@ -13,7 +13,14 @@ from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.plans.plan import CenteredValues
 from coordnet.priors.denoiser import refined
 from coordnet.priors.denoiser.refined import FIRST, LAST
-from coordnet.priors.local.weights import least_squares_weight, sure_share, typical
+from coordnet.priors.local.weights import (
+    least_squares_share,
+    least_squares_weight,
+    share_deviation,
+    sure_share,
+    typical,
+)
+from coordnet.restore.weighed import weigh
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -75,6 +82,38 @@ def test_the_weight_is_least_squares_from_nothing_to_all(generator):
     assert least_squares_weight(error, 0.1 * error, most=1.25) == pytest.approx(1 / 0.9)
     assert least_squares_weight(error, 0.999 * error) == 0  # hardly better
     assert least_squares_weight(error, 0.98 * error, 0.05) == 0 < least_squares_weight(error, 0.98 * error, 0.03)
+
+
+def test_the_deviation_of_the_weight_is_that_over_many_draws_of_the_noise(generator):
+    first, other = 0.3 * torch.randn(2, 400, generator=generator, dtype=torch.float64)
+    noise = torch.linspace(0.1, 1.0, 400) * torch.randn(500, 400, generator=generator, dtype=torch.float64)
+    shares = torch.tensor([least_squares_share(first - n, other - n) for n in noise])
+    told = [share_deviation(first - n, other - n, float(w)) for n, w in zip(noise, shares, strict=True)]
+    assert 0 < shares.min() and shares.max() < 1
+    assert sum(told) / len(told) == pytest.approx(float(shares.std()), rel=0.1)
+    assert share_deviation(first, first, 0.0) == 0
+
+
+def weighed_against_an_offset(side, offset, height, seed):
+    """Weigh a denoiser that adds a chessboard, alike from all sides, to gray, against a filter that adds an offset."""
+    x = torch.arange(side)
+    chessboard = height * (1 - 2 * ((x + x[:, None]) % 2))
+    noisy = 0.5 + 0.1 * torch.randn(side, side, 1, generator=torch.Generator().manual_seed(seed))
+    known = cn.Denoiser(lambda x, sigma: (0.5 + chessboard).expand_as(x), channels=1, multiple=1)
+    return weigh(known, lambda noisier, sigma: torch.full_like(noisier, 0.5 + offset), noisy, 0.1, 1.0, seed + 1)
+
+
+def test_added_noise_gives_nearly_the_weight_of_two_errors_that_are_known():
+    for seed in range(3):
+        best = 0.1**2 / (0.1**2 + 0.07**2)
+        found = weighed_against_an_offset(111, 0.1, 0.07, seed)
+        assert found.weight == pytest.approx(best * (2 - best), abs=0.02)
+        left = ((1 - found.weight) * 0.1) ** 2 + (found.weight * 0.07) ** 2
+        assert found.ratio == pytest.approx(left / 0.1**2, rel=0.1)
+
+
+def test_a_denoiser_has_no_weight_where_noise_hides_which_estimate_is_better():
+    assert [weighed_against_an_offset(9, 0.01, 0.01, seed).weight for seed in range(20)] == 20 * [0]
 
 
 def test_a_few_large_errors_do_not_hide_what_suits_the_others():
