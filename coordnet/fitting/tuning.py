@@ -198,7 +198,7 @@ def _hold_out(encoding: Encoding, samples: Samples, folds: int, seed: int) -> Sc
     """The mean squared error at hidden samples as a function of the prior."""
     modes, measurement, values = _system(encoding, samples)
     generator = torch.Generator().manual_seed(seed)
-    parts = [measurement.hide(HIDDEN_SHARE, generator) for _ in range(folds)]
+    parts = [measurement.hide(HIDDEN_SHARE, generator, values) for _ in range(folds)]
     hidden = [part for part in parts if part is not None]
     if len(hidden) < folds:
         raise _checks.wrong("samples", "enough to hide some", "too few")

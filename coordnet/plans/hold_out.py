@@ -66,7 +66,7 @@ class HeldOut:
             if others and not mask.hides_in_shape:
                 left, share = _left(known, share, others)
                 mask = ForwardModel.mask(left.unsqueeze(0).to(values))
-            hidden = mask.hide(share, torch.Generator().manual_seed(seed))
+            hidden = mask.hide(share, torch.Generator().manual_seed(seed), values.unsqueeze(0))
             if hidden is None:
                 return None
             hidden = hidden[0] > 0

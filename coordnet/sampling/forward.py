@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, max_pool1d
 
 from coordnet.linalg.conjugate_gradients import Places, subset
 from coordnet.linalg.machine import is_tracked, is_transformed
@@ -23,7 +23,11 @@ Known = Bool[Tensor, "masks frames *space"]
 Outside = Literal["error", "clamp"]
 CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
 MIN_LEFT = 20  # samples that must be left when some are hidden
-TRIES = 16  # draws, or shifts of the unknown pattern; the shift that hides most samples is taken
+TRIES = 16  # random draws
+SHIFTS = 64  # shifts of the unknown pattern from which one is taken
+FULL = 0.8  # known points under a shift, relative to the one with most, from which on it counts
+FLATTEST = 1e-3  # mean squared difference of neighbors around hidden points that is sought, relative to that of all
+AROUND = 2  # steps from a gap up to which values are around it
 
 
 def moving_gaps(known: Known) -> Known:
@@ -124,21 +128,24 @@ class ForwardModel:
         """Return SᵀWS f."""
         return self.backproject(self(f))
 
-    def hide(self, share: float, generator: torch.Generator) -> Float[Tensor, "signals channels *samples"] | None:
-        """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, *samples).
+    def hide(
+        self, share: float, generator: torch.Generator, values: Float[Tensor, "signals channels *samples"]
+    ) -> Float[Tensor, "1 masks *samples"] | None:
+        """Draw samples to hide of these values: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, …).
 
         A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
         drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
         instead: the unknown pattern is shifted, or mirrored along an axis with a gap at one end, to a place where much
-        of it is known. Of three axes or more the first is time: where its frames have gaps that others have not, the
-        gaps of some frames are laid over others. The result is None if ``share`` is 0 or too few samples are known.
+        of it is known and the values vary as they do around the gaps. Of three axes or more the first is time: where
+        its frames have gaps that others have not, the gaps of some frames are laid over others. The result is None if
+        ``share`` is 0 or too few samples are known.
         """
         known = (self.weights > 0).any(0, keepdim=True)
         under = hide_under_gaps(known[0], generator) if self.has_moving_areas else None
         if under is not None:
             hidden = under.unsqueeze(0)
         elif self._has_holes:
-            hidden = max((_moved(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
+            hidden = _copies_of_gaps(known, values.detach(), generator)
         else:
             draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
             drawn = (draw.to(known.device) & known for draw in draws)
@@ -194,17 +201,52 @@ def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
     return pairs > 0 and both / pairs > total / unknown.numel() + CLUSTERING
 
 
-def _moved(known: Tensor, generator: torch.Generator) -> Tensor:
-    """Return where the unknown pattern, shifted at random, falls on known points.
+def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
+    """Return known points that lie as the unknown ones do, where values vary as they do around the unknown ones.
 
-    Along axes that are open at one end it is mirrored instead: values there are extrapolated, which inner ones are not.
+    The unknown pattern is shifted at random. Along axes that are open at one end it is mirrored instead: values there
+    are extrapolated, which inner ones are not. Of ``SHIFTS`` shifts those count that have at least ``FULL`` times the
+    known points of the best. The result is the one around which the mean squared difference of known neighbors is
+    nearest, in its logarithm, to that around the unknown points, or to ``FLATTEST`` of that of all known points if this
+    is more: without any variation nothing could be learned. Errors in gaps follow it, and where most of a signal is
+    flat, most shifts would tell too little of a gap among edges.
     """
-    unknown, axes = ~known, tuple(range(2, known.ndim))
-    open_axes = [axis for axis in axes if _is_open(unknown, axis)]
-    draws = torch.rand(len(axes), generator=generator)
-    lengths = [1 if axis in open_axes else known.shape[axis] for axis in axes]
-    shifts = [int(draw * n) for draw, n in zip(draws, lengths, strict=True)]
-    return unknown.flip(open_axes).roll(shifts, axes) & known
+    axes = list(range(2, known.ndim))
+    stacked = [axis + 1 for axis in axes]  # the same axes, behind one for the direction of a pair of neighbors
+    open_axes = [axis for axis in axes if _is_open(~known, axis)]
+    lengths = torch.tensor([1 if axis in open_axes else known.shape[axis] for axis in axes])
+    shifts = (torch.rand(SHIFTS, len(axes), generator=generator) * lengths).int().tolist()
+    exist, around = _pairs(known), _pairs(_near(~known) & known)
+    squared = torch.stack([(values.roll(-1, axis) - values).square().sum(0, keepdim=True) for axis in axes])
+    squared = torch.where(exist, squared.sum(2, keepdim=True) if known.shape[1] == 1 else squared, 0.0)
+    gaps, mirrored = (~known).flip(open_axes), around.flip([axis + 1 for axis in open_axes])
+    found = [torch.stack([pairs.sum(), (squared * pairs).sum(), pairs.sum()]) for pairs in (exist, around)]
+    for shift in shifts:
+        pairs = mirrored.roll(shift, stacked) & exist
+        found.append(torch.stack([(gaps.roll(shift, axes) & known).sum(), (squared * pairs).sum(), pairs.sum()]))
+    size, total, count = torch.stack(found).double().cpu().T
+    overall, sought, *_ = variation = total / count.clamp(min=1) + torch.finfo(values.dtype).tiny
+    unlike = (variation[2:] / torch.maximum(sought, FLATTEST * overall)).log().abs()
+    unlike[size[2:] < FULL * size[2:].max()] = math.inf
+    return gaps.roll(shifts[int(unlike.argmin())], axes) & known
+
+
+def _near(gaps: Tensor) -> Tensor:
+    """Return the points at most ``AROUND`` steps along axes and diagonals from gaps."""
+    near = gaps.float()
+    for axis in range(2, gaps.ndim):
+        lines = near.movedim(axis, -1)
+        pooled = max_pool1d(lines.reshape(-1, 1, lines.shape[-1]), 2 * AROUND + 1, 1, AROUND)
+        near = pooled.reshape(lines.shape).movedim(-1, axis)
+    return near > 0
+
+
+def _pairs(points: Tensor) -> Tensor:
+    """Return for each axis of the lattice which points have the next one along it beside them, (axes, *points)."""
+    both = [points & points.roll(-1, axis) for axis in range(2, points.ndim)]
+    for axis, part in enumerate(both, 2):
+        part.select(axis, -1).zero_()
+    return torch.stack(both)
 
 
 def _is_open(unknown: Tensor, axis: int) -> bool:

@@ -236,15 +236,16 @@ def test_thin_gaps_settle_in_few_steps_at_the_minimum_of_their_spectrum():
 
 def test_what_is_hidden_is_shaped_like_what_is_missing(generator):
     mask = holes(96).reshape(1, 1, 96, 96)
-    hidden = ForwardModel.mask(mask).hide(0.1, generator)
+    hidden = ForwardModel.mask(mask).hide(0.1, generator, mask)
     assert bool((hidden * (1 - mask) == 0).all())
     assert float(hidden.sum()) > 0.6 * float((1 - mask).sum())
     rows = hidden[0, 0].sum(1)
     assert float(rows.max()) >= 14
     random = (torch.rand(1, 1, 96, 96, generator=generator) < 0.5).float()
-    share = float(ForwardModel.mask(random).hide(0.1, generator).sum() / random.sum())
+    share = float(ForwardModel.mask(random).hide(0.1, generator, random).sum() / random.sum())
     assert share == pytest.approx(0.1, abs=0.03)
-    assert ForwardModel.mask(torch.eye(4).reshape(1, 1, 4, 4)).hide(0.1, generator) is None
+    diagonal = torch.eye(4).reshape(1, 1, 4, 4)
+    assert ForwardModel.mask(diagonal).hide(0.1, generator, diagonal) is None
 
 
 def test_rounds_start_from_the_power_law():

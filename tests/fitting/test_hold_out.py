@@ -22,7 +22,7 @@ def test_samples_stay_where_the_mask_was_drawn_from_the_seed_of_the_hidden_ones(
     """The first draw would hide each known point, as all numbers below 0.03 are below the share."""
     known = torch.rand(96, 96, generator=seeded()) < 0.03
     measurement = ForwardModel.mask(known.float()[None, None])
-    hidden = measurement.hide(share, seeded())
+    hidden = measurement.hide(share, seeded(), measurement.weights)
     assert hidden is not None
     assert bool((hidden[0, 0] <= known).all())
     assert 0.5 * share < float(hidden.sum()) / int(known.sum()) < 2 * share
@@ -40,8 +40,24 @@ def test_the_local_prior_is_weighed_where_the_mask_was_drawn_from_its_seed():
 def test_gaps_at_one_side_are_hidden_at_the_opposite_one(axis):
     known = torch.ones(24, 30, dtype=torch.bool)
     known.narrow(axis, 0, 7)[...] = False
-    hidden = ForwardModel.mask(known.float()[None, None]).hide(0.1, seeded())
+    weights = known.float()[None, None]
+    hidden = ForwardModel.mask(weights).hide(0.1, seeded(), weights)
     assert torch.equal(hidden[0, 0] > 0, ~known.flip(axis))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("smoother", ["inside", "outside"])
+def test_copies_of_a_hole_lie_where_the_signal_varies_as_around_the_hole(seed, smoother):
+    """A square of a quarter of the nodes has a tenth of the amplitude of the rest, or ten times that."""
+    values = torch.randn(1, 2, 96, 96, generator=seeded(seed))
+    values[..., 48:, 48:] *= 0.1 if smoother == "inside" else 10.0
+    weights = torch.ones(1, 1, 96, 96)
+    weights[..., 64:76, 60:74] = 0
+    values[(weights == 0).expand_as(values)] = torch.nan
+    hidden = ForwardModel.mask(weights).hide(0.1, seeded(seed), values)
+    assert hidden is not None
+    assert bool((hidden * (1 - weights) == 0).all())
+    assert float(hidden[..., 48:, 48:].sum()) == float(hidden.sum()) >= 0.8 * 12 * 14
 
 
 def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():

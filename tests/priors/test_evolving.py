@@ -212,7 +212,8 @@ def test_hidden_parts_are_gaps_of_other_frames(rng):
             assert any(donors)
     spots = torch.from_numpy((rng.random((6, 24, 30)) < 0.6) & ~land)
     assert not are_areas(spots.unsqueeze(0))
-    share = ForwardModel.mask(spots[None, None].float()).hide(0.1, generator)
+    weights = spots[None, None].float()
+    share = ForwardModel.mask(weights).hide(0.1, generator, weights)
     assert 0.05 < float(share.sum() / spots.sum()) < 0.15
 
 

@@ -85,7 +85,7 @@ def test_known_entries_stay_and_gaps_take_the_constants_around_them():
     samples = cn.sample(STEPPED, known.float())
     made = cn.fit(samples, prior=cn.TotalVariation()).render(alignment="sample")
     torch.testing.assert_close(made[known], STEPPED[known])
-    torch.testing.assert_close(made, STEPPED, atol=5e-3, rtol=0)
+    torch.testing.assert_close(made, STEPPED, atol=0.02, rtol=0)
 
 
 def test_a_constant_stays_one():
@@ -155,7 +155,7 @@ def test_whole_projections_are_hidden_and_weighed_by_their_logarithms():
     operator = cn.operators.Projections(range(0, 180, 15), (6, 5))
     measured = cn.Measurements.of(operator, torch.rand(6, 5, 1), sigma=0.1)
     plan = cn.TotalVariation(pilot=cn.Adaptive()).plan(cn.FourierEncoding.like(measured), measured.geometry)
-    hidden = plan._hidden()
+    hidden = plan._hidden(measured.values.movedim(-1, 0).unsqueeze(0))
     assert hidden.flatten(0, 2).unique(dim=0).tolist() == [[0.0, 0.0, 1.0, 0.0] * 3]
     before = torch.ones(3, 40, dtype=DOUBLE)
     before[0] *= 100  # a view that rules the sum of squares and says little against the other two

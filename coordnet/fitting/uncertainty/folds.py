@@ -192,7 +192,8 @@ class SampleTable:
 
     def _in_shape(self) -> list[Bool[np.ndarray, "n channels"]]:
         mask, generator = self._mask, torch.Generator().manual_seed(SEED)
-        drawn = [mask.hide(1 / FOLDS, generator) for _ in range(FOLDS)]
+        values = self.samples.values.movedim(-1, 0).unsqueeze(0)
+        drawn = [mask.hide(1 / FOLDS, generator, values) for _ in range(FOLDS)]
         parts = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
         if len(parts) < FOLDS:
             raise _checks.wrong("samples", "enough known samples to hide others of the unknown ones' shape", "too few")

@@ -180,7 +180,7 @@ class AdaptivePlan(LearnedPlan):
             most = STRUCTURED_ROUNDS["wide" if self.has_wide_gaps else "thin"]
             limit, starts = min(limit, most), self.prior.starts or (STRUCTURED_START,)
         deciding = problem if problem.constrained else self._deciding_problem(problem, values)
-        hidden = self._hidden(deciding)
+        hidden = self._hidden(deciding, values)
         start, kept = starts[0], limit if self.prior.hold_out == 0 else 0
         trails, chosen = [], None
         total = limit + len(starts) + 4
@@ -234,7 +234,7 @@ class AdaptivePlan(LearnedPlan):
     def _copies(self, problem: Problem, chosen: Trail, values: Tensor, units: Tensor) -> Iterator[HeldOut]:
         """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""
         for copy in range(1, COPIES if problem.constrained else 1):
-            hidden = self._hidden(problem, copy)
+            hidden = self._hidden(problem, values, copy)
             if hidden is not None:
                 shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
                 trail = Trail(shown, chosen.start, chosen.best_penalties[-1], chosen.best_z)
@@ -252,13 +252,13 @@ class AdaptivePlan(LearnedPlan):
         told = [error for error in errors if error is not None]
         return decibels(statistics.fmean(told)) if told else None
 
-    def _hidden(self, problem: Problem, copy: int = 0) -> Tensor | None:
+    def _hidden(self, problem: Problem, values: Tensor, copy: int = 0) -> Tensor | None:
         """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""
         generator = torch.Generator().manual_seed(self.prior.seed + COPY_SEED * copy)
         share = self.prior.hold_out
         if not problem.constrained:
-            return problem.measurement.hide(share, generator)
-        hidden = self.measurement.hide(share, generator)
+            return problem.measurement.hide(share, generator, problem.values)
+        hidden = self.measurement.hide(share, generator, values)
         return None if hidden is None else zero_pad(hidden, problem.modes.lattice)
 
     def _held_out(

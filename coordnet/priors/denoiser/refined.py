@@ -227,7 +227,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
 
     def weighed(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> tuple[float, Sequence[float]]:
         """Return the weight that suits hidden values, or if none surely does, those whose errors are no outliers."""
-        hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0))
+        hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0), values.unsqueeze(0))
         if hidden is None:
             return 0.0, ()
         shown = (1 - hidden[0]).movedim(0, -1) * self.geometry.full_weights.to(hidden)

@@ -173,7 +173,7 @@ class EvolvingPlan(Plan):
         Samples that priors before it hid are hidden, so that all are judged by the same ones.
         """
         before = [held for _, held in (begun or {}).values() if held is not None and not held.steps]
-        hidden = self._hidden(before[0] if before else None)
+        hidden = self._hidden(values, before[0] if before else None)
         hope = min((float(held.errors(held.estimate).square().mean().sqrt()) for held in before), default=math.inf)
         each = self._followed(values[0].detach().cpu().double().numpy(), hidden, hope)
         means = [followed.learner.at(problem.y, problem.known).solve(is_last=True) for problem, followed in each]
@@ -192,7 +192,7 @@ class EvolvingPlan(Plan):
         seen, out = (torch.from_numpy(mask[(..., *part)]).to(values.device) for mask in (self.known & ~hidden, hidden))
         return fitted, HeldOut(part, values[0][(..., *part)], seen, out, shown[(..., *part)])
 
-    def _hidden(self, before: HeldOut | None) -> Mask:
+    def _hidden(self, values: Tensor, before: HeldOut | None) -> Mask:
         """Return the samples that another prior hid, or hide some; none where there is nothing to learn."""
         hidden = np.zeros_like(self.known)
         if self.prior.statistics:
@@ -201,7 +201,8 @@ class EvolvingPlan(Plan):
             hidden[(..., *before.part)] = before.hidden.cpu().numpy()
             return hidden
         weights = torch.from_numpy(self.known).unsqueeze(0).to(torch.float32)
-        drawn = ForwardModel.mask(weights).hide(self.prior.hold_out, torch.Generator().manual_seed(self.prior.seed))
+        generator = torch.Generator().manual_seed(self.prior.seed)
+        drawn = ForwardModel.mask(weights).hide(self.prior.hold_out, generator, values.cpu())
         return hidden if drawn is None else drawn[0].numpy() > 0
 
     def _followed(

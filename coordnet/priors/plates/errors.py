@@ -111,12 +111,14 @@ class FieldErrors:
             return [hidden for hidden in masks if hidden.any()]
         generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
         count = len(self.field.values)
-        known = torch.ones(1, 1, count)
+        known, values = torch.ones(1, 1, count), torch.from_numpy(self.field.values.T[: self.field.count]).unsqueeze(0)
         if self.field.on_nodes:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
+            values = self.field.samples().values[..., : self.field.count].movedim(-1, 0).unsqueeze(0)
         mask = ForwardModel.mask(known)
-        drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds if self.prior.hold_out else 0))
+        rounds = self.rounds if self.prior.hold_out else 0
+        drawn = (mask.hide(self.prior.hold_out, generator, values) for _ in range(rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         if self.hides_singly:
             flat = list(np.eye(count, dtype=bool))

@@ -88,7 +88,7 @@ class TotalVariationPlan(Plan):
         self, values: Float[Tensor, "1 channels *samples"], start: Signal, strengths: Sequence[float], mean: float
     ) -> tuple[float, dict[str, float] | None]:
         """Return the strength of least error at hidden values, and the PSNR there of each; the middle one without."""
-        hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0))
+        hidden = self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0), values)
         if hidden is None:
             return strengths[len(strengths) // 2], None
         errors, shown = {}, self.measurement.reweighted(1 - hidden)
@@ -198,7 +198,7 @@ class WeighedVariationPlan(TotalVariationPlan):
     def _chosen_share(self, values: Float[Tensor, "1 channels *samples"], fitted: Fitted, mean: float) -> Choice:
         """Return the weight of least error with s²/b for the strength; with a weight, the strength is chosen alone."""
         noise = self.geometry.sigma or getattr(fitted.report, "sigma", None)
-        hidden = self._hidden()
+        hidden = self._hidden(values)
         if not (mean and noise) or hidden is None:
             return Choice(mean, 0.0)
         pilot, solver = self.pilot, self.solver
@@ -225,14 +225,14 @@ class WeighedVariationPlan(TotalVariationPlan):
         psnr = tuple(decibels(_mean_square(e)) for e in (before, second, after))
         return Choice(strength, share, max(spread, LEAST_SPREAD), psnr)
 
-    def _hidden(self) -> Float[Tensor, "1 channels *samples"] | None:
+    def _hidden(self, values: Tensor) -> Float[Tensor, "1 channels *samples"] | None:
         """Return 1 at values to hide and 0 elsewhere: at views of equal distances, or random where there are no views.
 
         Between two views nothing is known; within a view a value is nearly known from its neighbors.
         """
         weights, axis = self.measurement.weights, self.views
         if axis is None:
-            return self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0))
+            return self.measurement.hide(LEFT_OUT, torch.Generator().manual_seed(0), values)
         if weights.shape[axis] < VIEWS_APART * FEWEST_VIEWS:
             return None
         hidden = torch.zeros_like(weights)
