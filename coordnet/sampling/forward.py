@@ -225,7 +225,8 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
         pairs = mirrored.roll(shift, stacked) & exist
         found.append(torch.stack([(gaps.roll(shift, axes) & known).sum(), (squared * pairs).sum(), pairs.sum()]))
     size, total, count = torch.stack(found).double().cpu().T
-    overall, sought, *_ = variation = total / count.clamp(min=1) + torch.finfo(values.dtype).tiny
+    variation = total / count.clamp(min=1) + torch.finfo(values.dtype).tiny
+    overall, sought = variation[:2]
     unlike = (variation[2:] / torch.maximum(sought, FLATTEST * overall)).log().abs()
     unlike[size[2:] < FULL * size[2:].max()] = math.inf
     return gaps.roll(shifts[int(unlike.argmin())], axes) & known
