@@ -24,9 +24,9 @@ Outside = Literal["error", "clamp"]
 CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
 MIN_LEFT = 20  # samples that must be left when some are hidden
 TRIES = 16  # random draws
-SHIFTS_TRIED = 64  # shifts of the unknown pattern from which one is taken
+MOST_SHIFTS = 64  # shifts of the unknown pattern from which one is taken
 FULL = 0.8  # known points under a shift, relative to the one with most, from which on it counts
-LEAST_VARIATION = 1e-3  # mean squared difference of neighbors around hidden points that is sought, relative to that of all
+LEAST_SOUGHT = 1e-3  # mean squared difference of neighbors that is sought around copies, relative to that of all
 AROUND = 2  # steps from a gap up to which values are around it
 
 
@@ -205,17 +205,17 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
     """Return known points that lie as the unknown ones do, where values vary as they do around the unknown ones.
 
     The unknown pattern is shifted at random. Along axes that are open at one end it is mirrored instead: values there
-    are extrapolated, which inner ones are not. Of ``SHIFTS_TRIED`` shifts those count that have at least ``FULL`` times the
-    known points of the best. The result is the one around which the mean squared difference of known neighbors is
-    nearest, in its logarithm, to that around the unknown points, or to ``LEAST_VARIATION`` of that of all known points if this
-    is more: without any variation nothing could be learned. Errors in gaps follow it, and where most of a signal is
-    flat, most shifts would tell too little of a gap among edges.
+    are extrapolated, which inner ones are not. Of ``MOST_SHIFTS`` shifts those count that have at least ``FULL`` times
+    the known points of the best. The result is the one around which the mean squared difference of known neighbors is
+    nearest, in its logarithm, to that around the unknown points, or to ``LEAST_SOUGHT`` of that of all known points if
+    this is more: without any variation nothing could be learned. Errors in gaps follow it, and where most of a signal
+    is flat, most shifts would tell too little of a gap among edges.
     """
     axes = list(range(2, known.ndim))
     stacked = [axis + 1 for axis in axes]  # the same axes, behind one for the direction of a pair of neighbors
     open_axes = [axis for axis in axes if _is_open(~known, axis)]
     lengths = torch.tensor([1 if axis in open_axes else known.shape[axis] for axis in axes])
-    shifts = (torch.rand(SHIFTS_TRIED, len(axes), generator=generator) * lengths).int().tolist()
+    shifts = (torch.rand(MOST_SHIFTS, len(axes), generator=generator) * lengths).int().tolist()
     exist, around = _pairs(known), _pairs(_near(~known) & known)
     squared = torch.stack([(values.roll(-1, axis) - values).square().sum(0, keepdim=True) for axis in axes])
     squared = torch.where(exist, squared.sum(2, keepdim=True) if known.shape[1] == 1 else squared, 0.0)
@@ -227,7 +227,7 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
     size, total, count = torch.stack(found).double().cpu().T
     variation = total / count.clamp(min=1) + torch.finfo(values.dtype).tiny
     overall, sought = variation[:2]
-    unlike = (variation[2:] / torch.maximum(sought, LEAST_VARIATION * overall)).log().abs()
+    unlike = (variation[2:] / torch.maximum(sought, LEAST_SOUGHT * overall)).log().abs()
     unlike[size[2:] < FULL * size[2:].max()] = math.inf
     return gaps.roll(shifts[int(unlike.argmin())], axes) & known
 
