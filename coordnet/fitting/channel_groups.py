@@ -110,7 +110,8 @@ def _tell_of_each_other(
     seen = samples.geometry.full_weights[part].to(values.device) > 0
     known = seen.expand(*values.shape[:-1], samples.channels)[..., chosen]
     steps, both = _differences(values, known, 1)
-    tells, count = (found.cpu() for found in _correlate(steps, both))
+    tells, count = torch.stack(_correlate(steps, both)).cpu()
+    tells = tells > 0
     if values.ndim == 2:
         return tells | (count < FEWEST_STEPS)
     alone = (tells.sum(0) == 1) | are_colors
@@ -124,7 +125,7 @@ def _are_as_rough(
     differences: Float[Tensor, "differences n"], known: Bool[Tensor, "differences n"], deviations: Float[Tensor, " n"]
 ) -> Bool[Tensor, "n n"]:
     """Return which channels have differences of one size, relative to deviations, or too few to say."""
-    count, energies = known.sum(0).cpu(), differences.square().sum(0).cpu()
+    count, energies = torch.stack([known.to(differences).sum(0), differences.square().sum(0)]).cpu()
     few = count < FEWEST_STEPS
     roughness = energies / count / deviations**2
     return few | few[:, None] | _within(roughness, MOST_ROUGH)
@@ -164,14 +165,14 @@ def _at_distance(
 
 def _correlate(
     steps: Float[Tensor, "steps n"], known: Bool[Tensor, "steps n"]
-) -> tuple[Bool[Tensor, "n n"], Float[Tensor, "n n"]]:
-    """Return which channels have enough steps that correlate, less each channel's mean, and how many both know."""
+) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
+    """Return 1 where channels have enough steps that correlate, less each channel's mean, and how many both know."""
     seen = known.to(steps)
     steps = torch.where(known, steps - steps.sum(0) / seen.sum(0), 0)
     energies = steps.square().T @ seen
     correlations, count = (steps.T @ steps) / (energies * energies.T).sqrt(), seen.T @ seen
     correlate = (correlations.abs() >= LEAST_CORRELATION) & (count >= FEWEST_STEPS)
-    return correlate.fill_diagonal_(True), count
+    return correlate.fill_diagonal_(True).to(steps), count
 
 
 def check_channels(name: str, samples: Samples) -> None:

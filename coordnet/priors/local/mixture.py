@@ -121,8 +121,8 @@ class Mixture:
         stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
         parts = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
         values = torch.cat([part.eigenvalues for part in parts]).to(rows).clamp(min=0)
-        columns = [part.eigenvectors.mT.to(rows.device) for part in parts]  # as LAPACK has them in memory
-        vectors = torch.cat(columns).mT.to(rows)
+        columns = torch.cat([part.eigenvectors.mT for part in parts])  # as LAPACK has them in memory
+        vectors = columns.to(rows.device).mT.to(rows)
         cross, e = rows.mT @ vectors, self.energies[:, None]
         gains = e / (e * values.unsqueeze(1) + self.noise)
         own = self.shapes.diagonal(dim1=1, dim2=2).unsqueeze(1)
