@@ -370,7 +370,7 @@ COUNTED = {  # the most launches and waits: a tenth more than they were when thi
     "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 920, 154),
     "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 4_460, 339),
     "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 3_020, 171),
-    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 3_810, 317),
+    "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 3_810, 475),
     "denoise": (lambda x: cn.denoise(x, 0.05, prior=cn.Local()).signal, 10_070, 273),
 }
 
