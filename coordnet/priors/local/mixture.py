@@ -121,8 +121,8 @@ class Mixture:
         stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
         parts = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
         values = torch.cat([part.eigenvalues for part in parts]).to(rows).clamp(min=0)
-        # Columns are in memory as LAPACK has them. Where a GPU has several cores beside it, they are joined and
-        # rounded there: on an H100 a mosaic takes three quarters of the time.
+        # Columns are in memory as LAPACK has them. They are joined and rounded on a GPU that takes them, where the
+        # processor would wake all cores: a mosaic takes three quarters of the time on an H100.
         vectors = torch.cat([part.eigenvectors.mT.to(rows.device) for part in parts]).mT.to(rows)
         cross, e = rows.mT @ vectors, self.energies[:, None]
         gains = e / (e * values.unsqueeze(1) + self.noise)
