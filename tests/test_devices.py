@@ -368,10 +368,10 @@ COUNTED = {  # the most launches and waits: a tenth more than they were when thi
         24,
     ),
     "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 920, 154),
-    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 4_460, 339),
+    "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 4_350, 336),
     "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 3_020, 171),
     "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 3_810, 475),
-    "denoise": (lambda x: cn.denoise(x, 0.05, prior=cn.Local()).signal, 10_070, 273),
+    "denoise": (lambda x: cn.denoise(x, 0.05, prior=cn.Local()).signal, 4_790, 242),
 }
 
 
