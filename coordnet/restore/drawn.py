@@ -115,7 +115,7 @@ def _numbered(picture: Picture) -> Int[Tensor, "height width"]:
 
 def _repeats(picture: Picture, numbers: Int[Tensor, "height width"]) -> bool:
     """Return whether patches occur twice, but for those that are constant or mostly at one end of the range."""
-    counted = ~constant_patches(numbers.unsqueeze(0), PATCH)
+    counted = ~_constant_patches(numbers.unsqueeze(0), PATCH)
     for end in (picture.min(), picture.max()):
         counted &= _sums((picture == end).all(2).long(), (1, 1)) <= MOST_ENDS * PATCH**2
     _, at, count = torch.unique(_sums(numbers, HASH_FACTORS[:2]), return_inverse=True, return_counts=True)
@@ -178,11 +178,11 @@ def noisy_part(signal: Float[Tensor, "*grid channels"], enough: int | None = Non
 
 def in_flat_patches(channels: Float[Tensor, "channels height width"]) -> Bool[Tensor, "height width"]:
     """Return which pixels are in patches of one color."""
-    others = torch.nn.functional.pad(~constant_patches(channels, FLAT_SIDE), (FLAT_SIDE - 1,) * 4, value=True)
+    others = torch.nn.functional.pad(~_constant_patches(channels, FLAT_SIDE), (FLAT_SIDE - 1,) * 4, value=True)
     return ~_runs(_runs(others, FLAT_SIDE, 0), FLAT_SIDE, 1)
 
 
-def constant_patches(channels: Num[Tensor, "channels height width"], side: int) -> Bool[Tensor, "rows columns"]:
+def _constant_patches(channels: Num[Tensor, "channels height width"], side: int) -> Bool[Tensor, "rows columns"]:
     """Return which patches of some side have one color."""
     across, down = ((channels.diff(dim=axis) == 0).all(0) for axis in (2, 1))
     rows, columns = _runs(across, side - 1, 1), _runs(down, side - 1, 0)

@@ -33,6 +33,7 @@ def fitted(samples, prior):
 CALLS = {
     "a quarter of 512², adaptive": fitted(QUARTER, cn.Adaptive()),
     "a quarter of 512², local": fitted(QUARTER, cn.Local()),
+    "a quarter of 512², default": fitted(QUARTER, "auto"),
     "every second sample of 512², local": fitted(SECOND, cn.Local()),
     "a mosaic of 256², default": fitted(MOSAIC, "auto"),
     "noise of a given level, 256²": lambda device: cn.denoise(NOISY.to(device), 0.1).signal,
