@@ -88,9 +88,12 @@ class Patches:
         return self.corners.unsqueeze(1) + offsets
 
     def of(self, f: Shaped[Tensor, "channels *lattice"]) -> Shaped[Tensor, "patches channels size"]:
-        """Return the entries of a lattice signal in every patch."""
-        index = self.index()
-        return f.flatten(1).index_select(1, index.flatten()).unflatten(1, index.shape).movedim(0, 1)
+        """Return the entries of a lattice signal in every patch, which are copied a row of the last axis at a time."""
+        channels, length = len(f), self.shape[-1]
+        leading = [torch.arange(n, device=self.corners.device) for n in (channels, *self.shape[:-1])]
+        first = flat_indices([*leading, leading[0][:1]], (channels, *self.lattice))
+        rows = f.flatten().unfold(0, length, 1).index_select(0, (self.corners.unsqueeze(1) + first).flatten())
+        return rows.view(len(self), channels, self.size)
 
     def add(self, *parts: tuple[Float[Tensor, "patches channels size"], Float[Tensor, "channels *lattice"]]) -> None:
         """Add the entries of every patch to a lattice signal, for pairs of both: the adjoint of ``of``."""

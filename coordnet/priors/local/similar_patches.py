@@ -142,15 +142,16 @@ def fill_from_similar(
     - noise: the variance of the noise on known entries; a patch takes its mean
     - share: the part of v beside ``GROUP_FLOOR``, relative to the mean variance of a group's entries
     """
-    pilot, axes = observed.pilot, observed.pilot.ndim - 1
+    pilot, values = observed.pilot.contiguous(), observed.values.contiguous()  # each call of ``of`` would copy them
+    axes = pilot.ndim - 1
     patch = tuple(map(min, FILL_PATCH[axes], pilot.shape[1:]))
     steps = zip(pilot.shape[1:], patch, FILL_STEP[axes], strict=True)
     starts = [references(n, p, step, pilot.device) for n, p, step in steps]
 
     def posterior(patches: Patches, x: Tensor) -> tuple[Tensor, Tensor]:
-        known = patches.of(observed.known.expand_as(pilot)).flatten(1)
+        known = patches.of(observed.known).expand(-1, len(pilot), -1).flatten(1)
         level = patches.of(noise).flatten(1).mean(1) if isinstance(noise, Tensor) else noise
-        return condition(patches.of(observed.values).flatten(1), known, x, level, share)
+        return condition(patches.of(values).flatten(1), known, x, level, share)
 
     return from_groups(pilot, sought, patch, starts, posterior)
 
@@ -253,7 +254,7 @@ def condition(
     """
     mean = x.mean(1)
     x = x - mean.unsqueeze(1)
-    floor = GROUP_FLOOR + share * x.square().mean((1, 2))
+    floor = GROUP_FLOOR + share * torch.linalg.vector_norm(x, dim=(1, 2)).square() / x[0].numel()
     total, seen = (floor + noise).unsqueeze(1), x * known.unsqueeze(1)
     gram, few = seen @ seen.mT, x[:, ::THINNED]
     weights = torch.cholesky_solve(seen @ (y - mean).unsqueeze(2), ridge_factor(gram, x.shape[1] * total))
