@@ -22,6 +22,7 @@ from coordnet.sampling.node_spacing import far_off, mean_distance, own_spacing, 
 from coordnet.sampling.point_lattice import PointAxis, PointLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import MARGIN, ScatteredPoints
+from coordnet.sampling.sphere import doubt_seams
 
 NAMES = ("x", "y", "z", "t")
 # Nodes for each mean distance of the points, by the number of axes. In two dimensions, from 3,000 points of Franke's
@@ -145,20 +146,20 @@ def points(
     latitude = None if sphere is None else _latitude(sphere, names, x, period, scales)
     periods = _by_axis("period", {1 - latitude: 360.0} if latitude is not None else period or {}, names)
     periods = {name: float(_checks.positive(f"period[{name!r}]", length)) for name, length in periods.items()}
-    texts = units if isinstance(units, Mapping) else dict(enumerate(units or ()))
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
     if not (known := np.isfinite(y[kept]).any(0)).all():
         found = f"none in column {int(known.argmin())}" if known.any() else "none"
         raise _checks.wrong("values", "at least one point with finite coordinates and a value", found)
+    doubt_seams({name: x[kept, i] for i, name in enumerate(names) if name not in periods})
     x, both, weight = _merged(x[kept], np.hstack([y, columns])[kept], deviation[kept] ** -2.0, periods, names)
     y, columns, weight = both[:, : y.shape[1]], both[:, y.shape[1] :], weight[:, : y.shape[1]]
     merged = int(kept.sum()) - len(x)
     given = scales if scales is None else [_checks.positive("scales", s) for s in scales]
     if given is not None and len(given) != len(names):
         raise _checks.wrong("scales", f"{len(names)} numbers, one for each axis", len(given))
-    told = _by_axis("units", texts, names)
+    told = _by_axis("units", units if isinstance(units, Mapping) else dict(enumerate(units or ())), names)
     if latitude is not None:
         lattice = _sphere(x, names, latitude, told)
     else:

@@ -1,18 +1,37 @@
 """The sphere: places by longitude and latitude in degrees, distances between them, and maps of its parts."""
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.spatial import KDTree
 
+from coordnet import _checks
+
 Vectors = Float[np.ndarray, "*places 3"]
+LONGITUDES = ("lon", "longitude")
 
 
 def vectors(longitude: Float[np.ndarray, "*places"], latitude: Float[np.ndarray, "*places"]) -> Vectors:
     """Return the unit vectors of places in degrees."""
     east, north = np.radians(longitude), np.radians(latitude)
     return np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], -1)
+
+
+def doubt_seams(columns: Mapping[str, Float[np.ndarray, " n"]]) -> None:
+    """Warn of longitudes of one part of the globe that a cut between 0° and 360°, or -180° and 180°, puts apart."""
+    for name, x in columns.items():
+        degrees = -180 <= x.min() <= x.max() <= 180 or 0 <= x.min() <= x.max() <= 360
+        if name.lower() not in LONGITUDES or not degrees or len(x) == 1:
+            continue
+        ordered = np.sort(x)
+        i = int(np.diff(ordered).argmax())
+        if ordered[i + 1] - ordered[i] > 180:
+            found = f"{name} has nothing between {ordered[i]:g} and {ordered[i + 1]:g}, more than half of the globe"
+            advice = f"is it a circle (period={{{name!r}: 360}} in Python, --period {name}=360 for the command)?"
+            warnings.warn(f"{found}: {advice}", _checks.CoordnetWarning, stacklevel=3)  # the caller of ``points``
 
 
 def nearest_angles(places: Vectors, queries: Float[np.ndarray, "*queries 3"]) -> Float[np.ndarray, "*queries"]:

@@ -1,5 +1,7 @@
 """Points in the user's units: what is kept of them, their nodes, the scales of the axes, and periods."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,6 +32,27 @@ def test_points_without_a_place_or_a_value_are_left_out_and_counted():
     assert samples.values.shape == (298, 2)
     weights = samples.geometry.weights
     assert float(weights[0, 1]) == 0 and float((weights > 0).sum()) == 2 * 298 - 1
+
+
+@pytest.mark.parametrize(
+    ("west", "east", "options", "doubted"),
+    [
+        (-179, 175, {}, True),  # Fiji
+        (3, 355, {}, True),  # Europe from 0° to 360°
+        (-179, 175, {"period": {"lon": 360}}, False),
+        (-179, 175, {"sphere": ("lon", "lat")}, False),
+        (-120, 40, {}, False),
+        (-1000, 1000, {}, False),  # no degrees
+    ],
+)
+def test_longitudes_that_a_cut_puts_apart_are_doubted(west, east, options, doubted):
+    lon = np.repeat([west, east], 10) + np.linspace(0, 2, 20)
+    frame = pd.DataFrame({"lon": lon, "lat": np.sin(np.arange(20))})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cn.points(frame, np.cos(lon), **options)
+    texts = [str(w.message) for w in caught if "more than half of the globe" in str(w.message)]
+    assert len(texts) == doubted and all("--period lon=360" in text for text in texts)
 
 
 @pytest.mark.parametrize("number", [-9999.0, 99.99, 999.0])
