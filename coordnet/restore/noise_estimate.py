@@ -14,7 +14,7 @@ from coordnet.restore.linear_demosaicing import bilinear, demosaiced_noise, malv
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise
-from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, deconvolved, factors_of
+from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, symmetric
 from coordnet.restore.wiener import window_shape
@@ -101,8 +101,7 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     level = math.sqrt(float(model.variance(signal).mean()))
     if signal.ndim != 3:
         return model
-    is_told = not _is_smooth(model) and level > rounding_error(signal)
-    return model if is_told and most_noise(signal, model) > POSSIBLE else None
+    return model if level > rounding_error(signal) and most_noise(signal, model) > POSSIBLE else None
 
 
 def _is_smooth(model: NoiseModel) -> bool:
@@ -137,19 +136,23 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     model = colored_model(windows, factors, is_compressed=steps is not None)
     if model is None:
         raise _checks.wrong("noise", f"white: the signal's texture hides {kind} noise", kind)
-    return model.in_units(units)
+    return completed(model, windows.rotation).in_units(units)
 
 
 def _supported_by_windows(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
-    """Return the noise that the windows of a signal support, None for white noise."""
+    """Return the noise that the windows of a signal support, None for white noise.
+
+    Whether they do is decided by the power that was found in them, before it is ``completed``.
+    """
     windows = Windows.of(values)
     if len(windows.modes) < 2 * FEWEST_WINDOWS or _is_clean(windows):
         return None
     factors = factors_of(windows)
     factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
     made = _supported(windows, factors, is_compressed=is_compressed)
-    is_faint = made is None or float(made.variance(values).mean()) < FAINTEST**2
-    return None if is_faint else made
+    if made is None or float(made.variance(values).mean()) < FAINTEST**2:
+        return None
+    return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows.rotation)
 
 
 def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:

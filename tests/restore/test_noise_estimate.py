@@ -10,7 +10,7 @@ import coordnet as cn
 from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import _is_absent, required_noise
-from coordnet.restore.noise_factors import Factors, Line, deconvolved, factors_of
+from coordnet.restore.noise_factors import SHOWN, Factors, Line, completed, deconvolved, extrapolated, factors_of
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -94,6 +94,38 @@ def test_colored_noise_is_found(width, generator):
     assert math.sqrt(model.floor) == pytest.approx(0.1, rel=0.15)
     found, expected = (m.covariance((4, 4)) for m in (model, cn.NoiseModel(gaussian_spectrum(width, 3), floor=1.0)))
     assert float((found - expected).norm() / expected.norm()) < 0.2
+
+
+@pytest.mark.parametrize("width", [0.6, 0.8, 1.0])
+def test_the_level_of_noise_of_short_range_is_found(width, generator):
+    truth, y = planted(cn.NoiseModel(gaussian_spectrum(width, 3), floor=1.0), generator)
+    noise = 0.1 * (y - truth) / (y - truth).std()
+    assert math.sqrt(cn.estimate_noise(truth + noise).floor) == pytest.approx(0.1, rel=0.08)
+
+
+@pytest.mark.parametrize("widths", [(0.7, 0.7), (0.5, 1.0)])
+@pytest.mark.parametrize("left", [0.1, 4.0])
+def test_the_lowest_frequencies_of_a_gaussian_filter_follow_from_the_others(widths, left):
+    """They are found again where little of their power is left; more power stays."""
+    y, x = torch.meshgrid(torch.fft.fftfreq(32).double(), torch.fft.fftfreq(24).double(), indexing="ij")
+    power = torch.exp(-4 * math.pi**2 * ((widths[0] * y) ** 2 + (widths[1] * x) ** 2))[None]
+    is_low = torch.hypot(y, x) < SHOWN[0]
+    made = extrapolated(torch.where(is_low, left * power, power))
+    torch.testing.assert_close(made[:, is_low], max(left, 1.0) * power[:, is_low])
+    torch.testing.assert_close(made[:, ~is_low], power[:, ~is_low])
+
+
+def test_completed_noise_keeps_the_correlation_of_channels(generator):
+    """Two rotated channels have Gaussian spectra, which lost the power of their lowest frequencies."""
+    rotation = torch.linalg.qr(torch.randn(2, 2, generator=generator, dtype=torch.float64)).Q
+    y, x = torch.meshgrid(*(torch.fft.fftfreq(32).double(),) * 2, indexing="ij")
+    power = torch.exp(-4 * math.pi**2 * torch.tensor([0.5, 0.8])[:, None, None] ** 2 * (y**2 + x**2))
+
+    def model(power):
+        return cn.NoiseModel(torch.einsum("ic,cyx,jc->ijyx", rotation, power, rotation), floor=1.0)
+
+    made, full = completed(model(torch.where(torch.hypot(y, x) < SHOWN[0], 0.2, 1.0) * power), rotation), model(power)
+    torch.testing.assert_close(made.floor * made.spectrum, full.floor * full.spectrum)
 
 
 @pytest.mark.parametrize("gain", [0.005, 0.02])
