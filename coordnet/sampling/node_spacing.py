@@ -83,7 +83,7 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
         return result
 
     def likelihood(scales: np.ndarray) -> float:
-        return float(np.mean([_likelihood(places / scales, values) for places, values in parts]))
+        return float(np.mean([likelihood_of(places / scales, values) for places, values in parts]))
 
     scales = np.ones(len(extent))
     greatest = likelihood(scales)
@@ -113,7 +113,7 @@ def _some(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> tuple[np.n
     return x[drawn], y[drawn]
 
 
-def _likelihood(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> float:
+def likelihood_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> float:
     """Return the restricted log-likelihood of values, up to a constant that depends on their number alone.
 
     They are those of an intrinsic random function at points x: its generalized covariance is r³, polynomials of degree
