@@ -38,6 +38,7 @@ from .priors.exemplar import Exemplar as Exemplar
 from .priors.kriging import Kriging as Kriging
 from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local
+from .priors.motion import Motion as Motion
 from .priors.plates import ThinPlate as ThinPlate
 from .priors.smoothness import Smoothness as Smoothness
 from .priors.spline import Spline as Spline

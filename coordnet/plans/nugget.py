@@ -67,7 +67,9 @@ def nugget(samples: Samples, anisotropy: tuple[float, ...] = ()) -> float:
     alike, so that only differences of channels are compared; a narrow band of frequencies is predicted by neighbors
     (``unpredicted``).
 
-    On a lattice with gaps the ``anisotropy`` a_j scales distances to (Σ x_j² / a_j)^(1/2).
+    On a lattice with gaps the ``anisotropy`` a_j scales distances to (Σ x_j² / a_j)^(1/2). With three axes or more,
+    texture that moves is mistaken for noise, too: the variance is at most the error with which samples that have all
+    neighbors are predicted.
 
     Cressie, "Statistics for Spatial Data" (1993), section 2.4.
     """
@@ -84,6 +86,8 @@ def nugget(samples: Samples, anisotropy: tuple[float, ...] = ()) -> float:
     else:
         channels = zip(np.moveaxis(known, -1, 0), np.moveaxis(values, -1, 0), strict=True)
         variance = float(np.mean([_variance(mask, y, anisotropy) for mask, y in channels]))
+        if values.ndim > 3 and variance:
+            variance = min(variance, unpredicted(values, known))
     deviation, grain = math.sqrt(variance), LATTICE_GRAIN if geometry.is_strided else GRAIN
     return deviation if deviation > grain * float(np.ptp(values[known])) else 0.0
 
@@ -120,16 +124,22 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     return variance if is_noise else 0.0
 
 
-def unpredicted(values: Float[np.ndarray, "*lattice channels"]) -> float:
+def unpredicted(
+    values: Float[np.ndarray, "*lattice channels"], known: Bool[np.ndarray, "*lattice channels"] | None = None
+) -> float:
     """Return the mean squared error of the best linear prediction of samples by their neighbors, cross-validated.
 
     White noise cannot be predicted, so that the error is at least its variance. Neighbors in opposite directions have
-    the same coefficient.
+    the same coefficient. It is infinite if fewer than ``FEWEST_KNOWN`` known samples have all neighbors.
     """
     shape = values.shape[:-1]
     reach = [min(NEIGHBOR_REACH[sum(n > 1 for n in shape)], (n - 1) // 2) for n in shape]
-    inner = sliding_window_view(values, [2 * r + 1 for r in reach], tuple(range(len(shape))))
-    around = inner.reshape(-1, math.prod(2 * r + 1 for r in reach))
+    size, axes = [2 * r + 1 for r in reach], tuple(range(len(shape)))
+    around = sliding_window_view(values, size, axes).reshape(-1, math.prod(size))
+    if known is not None:
+        around = around[sliding_window_view(known, size, axes).reshape(around.shape).all(1)]
+        if len(around) < FEWEST_KNOWN:
+            return math.inf
     half = around.shape[1] // 2
     pairs, own = around[:, :half] + around[:, :half:-1], around[:, half]
     pairs = np.concatenate([pairs, np.ones((len(own), 1))], 1)

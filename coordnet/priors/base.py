@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -205,6 +207,47 @@ class Prior(ABC):
     def _text(self, *names: str) -> str:
         values = {name: getattr(self, name) for name in names}
         return labelled(self.name, {name: value for name, value in values.items() if _is_plain(value)})
+
+
+@dataclass(frozen=True)
+class Timed(Prior):
+    """A prior of frames in time.
+
+    Attributes
+    ----------
+    times : tuple of float
+        The times of the frames, in any unit; equally far apart if not given. A ``ValueError`` is raised if they do not
+        increase.
+    """
+
+    times: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for time in self.times:
+            _checks.finite("times", time)
+        if any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
+            raise _checks.wrong("times", "increasing numbers, each once", self.times)
+
+    def in_frames(self, count: int) -> Float[np.ndarray, " frames"]:
+        """Return the times of frames in units of their median distance, from 0 on.
+
+        A ``ValueError`` is raised if there are times of another number of frames.
+        """
+        if not self.times:
+            return np.arange(float(count))
+        if len(self.times) != count:
+            raise _checks.wrong("times", f"{count} numbers, one for each frame", len(self.times))
+        times = np.array(self.times)
+        return (times - times[0]) / np.median(np.diff(times)) if count > 1 else np.zeros(1)
+
+    def in_time(self, times: tuple[float, ...]) -> "Timed":
+        """Return the prior with the times of the frames, unless it has some."""
+        return self if self.times else replace(self, times=times)
+
+    @property
+    def text(self) -> str:
+        """The prior as the command line reads it, without the times of the frames."""
+        return replace(self, times=()).text if self.times else super().text
 
 
 def as_prior(prior: Any, expected: str = "'auto', None, or a prior such as cn.Smoothness()") -> Prior:

@@ -59,17 +59,22 @@ def hide_under_gaps(known: Known, generator: torch.Generator) -> Known | None:
     """Hide the samples of some frames that are under the gaps of others; None if fewer than four frames have samples.
 
     Frames are taken in random order, each with the gaps of a frame drawn at random, until ``MOVED_SHARE`` of the
-    samples is hidden.
+    samples is hidden. The first and the last of those with samples are hidden as a whole if nothing is known of a drawn
+    frame beyond them, and others otherwise: errors beyond them are a multiple of those between frames.
     """
     gaps = moving_gaps(known)
     inside = tuple(d for d in range(known.ndim) if d != 1)
     donors = gaps.any(inside).nonzero().flatten().tolist() if known.ndim > 2 else []
-    if not donors or int(known.any(inside).sum()) < FEWEST_FRAMES:
+    seen = known.any(inside).nonzero().flatten().tolist()
+    if not donors or len(seen) < FEWEST_FRAMES:
         return None
     hidden, limit, largest = torch.zeros_like(known), MOVED_SHARE * int(known.sum()), int(gaps.sum(inside).max())
     for frame in torch.randperm(known.shape[1], generator=generator).tolist():
         donor = donors[int(torch.randint(len(donors), (1,), generator=generator))]
         under = gaps[:, donor] & known[:, frame]
+        is_end, is_beyond = frame in (seen[0], seen[-1]), not seen[0] < donor < seen[-1]
+        if donor not in seen and is_end != is_beyond:
+            continue
         if int(under.sum()) > LEAST_SHARE * min(int(known[:, frame].sum()), largest):
             hidden[:, frame] = under
         if int(hidden.sum()) > limit:

@@ -8,7 +8,7 @@ from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local import Local
-from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.forward import ForwardModel, hide_under_gaps
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -58,6 +58,19 @@ def test_copies_of_a_hole_lie_where_the_signal_varies_as_around_the_hole(seed, s
     assert hidden is not None
     assert bool((hidden * (1 - weights) == 0).all())
     assert float(hidden[..., 48:, 48:].sum()) == float(hidden.sum()) >= 0.8 * 12 * 14
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whole_frames_are_hidden_between_others_or_at_the_ends_as_they_are_missing(seed):
+    known = torch.ones(1, 12, 5, 6, dtype=torch.bool)
+    known[:, [2, 5, 6]] = False
+    inner = hide_under_gaps(known, seeded(seed))
+    known = torch.ones(1, 12, 5, 6, dtype=torch.bool)
+    known[:, 9:] = False
+    outer = hide_under_gaps(known, seeded(seed))
+    assert inner is not None and outer is not None
+    assert 0 < int(inner.sum()) and not bool(inner[:, [0, 11]].any())
+    assert 0 < int(outer.sum()) and not bool(outer[:, 1:8].any())
 
 
 def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():

@@ -18,7 +18,7 @@ from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
-from coordnet.priors.base import Learned, Prior, Sampled, Setting
+from coordnet.priors.base import Learned, Sampled, Setting, Timed
 from coordnet.priors.evolving.covariance import Mean
 from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
 from coordnet.sampling.axes import MAX_AXES
@@ -33,7 +33,7 @@ Mask = Bool[np.ndarray, "#channels frames *space"]
 
 
 @dataclass(frozen=True)
-class Evolving(Prior):
+class Evolving(Timed):
     """A Gaussian prior of frames in time, with a covariance over the frames for every band of spatial frequencies.
 
     The first axis is time. What is large may so persist for long and what is small for a short time, which one spectrum
@@ -42,7 +42,7 @@ class Evolving(Prior):
     Attributes
     ----------
     times : tuple of float
-        The times of the frames, in any unit; equally far apart if not given.
+        Those of ``Timed``.
     rounds : int
         Rounds of learning at most.
     hold_out : float
@@ -56,7 +56,7 @@ class Evolving(Prior):
     Raises
     ------
     ValueError
-        If the times do not increase, the rounds are negative, or the share is not in [0, 1).
+        If the rounds are negative, or the share is not in [0, 1).
 
     Notes
     -----
@@ -70,7 +70,6 @@ class Evolving(Prior):
     samples: ClassVar[tuple[Sampled, ...]] = ("gaps",)
     axes: ClassVar[range] = range(3, MAX_AXES + 1)
     on_cpu: ClassVar[bool] = True
-    times: tuple[float, ...] = ()
     rounds: int = 6
     hold_out: float = 0.1
     seed: int = 0
@@ -78,25 +77,10 @@ class Evolving(Prior):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
-        for time in self.times:
-            _checks.finite("times", time)
-        if any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
-            raise _checks.wrong("times", "increasing numbers, each once", self.times)
+        super().__post_init__()
         _checks.integer("rounds", self.rounds, 0)
         if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
             raise _checks.wrong("hold_out", "a share in [0, 1)", self.hold_out)
-
-    def in_frames(self, count: int) -> Float[np.ndarray, " frames"]:
-        """Return the times of frames in units of their median distance, from 0 on.
-
-        A ``ValueError`` is raised if there are times of another number of frames.
-        """
-        if not self.times:
-            return np.arange(float(count))
-        if len(self.times) != count:
-            raise _checks.wrong("times", f"{count} numbers, one for each frame", len(self.times))
-        times = np.array(self.times)
-        return (times - times[0]) / np.median(np.diff(times)) if count > 1 else np.zeros(1)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         return EvolvingPlan(encoding, geometry, self, **options)
@@ -128,15 +112,6 @@ class Evolving(Prior):
     def keeps_samples(self) -> bool:
         """Whether noise stays: its variance is learned, and removed."""
         return False
-
-    def in_time(self, times: tuple[float, ...]) -> "Evolving":
-        """Return the prior with the times of the frames, unless it has some."""
-        return self if self.times else replace(self, times=times)
-
-    @property
-    def text(self) -> str:
-        """The prior as the command line reads it, without the times of the frames."""
-        return replace(self, times=()).text if self.times else super().text
 
 
 class EvolvingPlan(Plan):

@@ -1,0 +1,135 @@
+"""Motion: missing frames of a clip from those before and after them, moved along the optical flow between these."""
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from scipy.ndimage import map_coordinates
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import make_periodic
+from coordnet.networks.fit_reports import FitReport
+from coordnet.plans.plan import Begun, Judged, Plan
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.adaptive.plan import AdaptivePlan
+from coordnet.priors.base import Sampled, Setting, Timed
+from coordnet.sampling.samples import Geometry
+
+FEWEST_SEEN = 3  # frames with samples: two are left where one is hidden
+SECONDS = 5e-6  # time of one core for each node
+
+
+@dataclass(frozen=True)
+class Motion(Timed):
+    """Frames without samples are those before and after them, moved along the optical flow between these.
+
+    A frame at the share w of the time between two others, f and g, is (1 - w) f(x - w u(x)) + w g(x - (1 - w) v(x)),
+    with the flow u from f to g and v back. The motion before the first and after the last of the frames with samples is
+    that between the two nearest, for as long. Gaps within such frames are those of the adaptive fit.
+
+    Notes
+    -----
+    Le Besnerais and Champagnat, "Dense optical flow by iterative local window registration" (2005), has the flow, which
+    is scikit-image's.
+    """
+
+    name: ClassVar[str] = "motion"
+    usage: ClassVar[str] = " (missing frames of a clip)"
+    learns: ClassVar[bool] = True
+    samples: ClassVar[tuple[Sampled, ...]] = ("gaps",)
+    axes: ClassVar[range] = range(3, 4)
+    on_cpu: ClassVar[bool] = True
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        return MotionPlan(encoding, geometry, self, **options)
+
+    @classmethod
+    def candidates(cls, setting: Setting) -> "tuple[Motion, ...]":
+        """Return it for masked lattices of three axes, some of whose frames have no samples."""
+        geometry = setting.geometry
+        if geometry.weights is None or not setting.fourier or not geometry.is_nodal or geometry.shape != geometry.grid:
+            return ()
+        seen = (geometry.weights > 0).flatten(1).any(1)
+        return (cls(),) if FEWEST_SEEN <= int(seen.sum()) < len(seen) else ()
+
+    def seconds(self, setting: Setting) -> float:
+        return SECONDS * math.prod(setting.geometry.grid)
+
+
+class MotionPlan(Plan):
+    """Fill frames without samples by ``Motion``, and all others by the adaptive fit, which hides samples.
+
+    The parameters are those of ``plan``; flows are found on the CPU. A ``ValueError`` is raised if the encoding is not
+    Fourier's, or the samples are not those of a lattice of three axes with two frames that have some.
+    """
+
+    holds_out = stands_apart = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Motion, **options: Any) -> None:
+        if not isinstance(encoding, FourierEncoding):
+            raise _checks.wrong("encoding", "a FourierEncoding for frames in time", type(encoding).__name__)
+        if len(geometry.grid) != 3 or not geometry.is_nodal or geometry.shape != geometry.grid:
+            raise _checks.wrong("geometry", "frames of two axes in time, some of them unknown", repr(geometry))
+        super().__init__(encoding, geometry, **options)
+        self.pilot = AdaptivePlan(encoding, geometry, Adaptive(), **options)
+        self.known = geometry.full_weights.movedim(-1, 0) > 0
+        self.times = prior.in_frames(geometry.grid[0])
+        if int(_seen(self.known).sum()) < 2:
+            raise _checks.wrong("geometry", "two frames with samples at least", repr(geometry))
+
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        fitted, held_out = (begun or {}).get(Adaptive()) or self.pilot.solve_and_hold_out(values)
+        f = torch.where(self.known.to(values.device), values[0], fitted.signal(self.geometry.grid)[0])
+        f = moved(f, _seen(self.known), self.times)
+        report = FitReport(method=f"optical flow of Lucas and Kanade, after {fitted.report.method}", device="cpu")
+        fitted = replace(fitted, coefficients=make_periodic(f.unsqueeze(0), self.encoding.shape), report=report)
+        if held_out is None or int(_seen(held_out.shown).sum()) < 2:
+            return fitted, None
+        f = torch.where(held_out.shown, held_out.values, held_out.estimate)
+        return fitted, replace(held_out, estimate=moved(f, _seen(held_out.shown), self.times[held_out.part[0]]))
+
+
+def _seen(known: Bool[Tensor, "channels frames *space"]) -> Bool[np.ndarray, " frames"]:
+    """Return which frames have samples."""
+    return known.movedim(1, 0).flatten(1).any(1).cpu().numpy()
+
+
+def moved(
+    f: Float[Tensor, "channels frames height width"],
+    seen: Bool[np.ndarray, " frames"],
+    times: Float[np.ndarray, " frames"],
+) -> Float[Tensor, "channels frames height width"]:
+    """Return a clip whose frames that are not ``seen``, of which two are, follow from the others as ``Motion`` says."""
+    frames, made = f.detach().cpu().double().numpy(), f.clone()
+    guides = frames.mean(0)
+    guides = guides / (float(np.abs(guides).max()) or 1.0)
+    flow, at = cache(lambda a, b: _flow(guides[a], guides[b])), np.flatnonzero(seen).tolist()
+    for t in np.flatnonzero(~seen).tolist():
+        after = bisect_left(at, t)
+        a, b = at[after - 1 : after + 1] if 0 < after < len(at) else at[:2] if after == 0 else at[:-3:-1]
+        share = float((times[t] - times[a]) / (times[b] - times[a]))
+        frame = _shifted(frames[:, a], max(share, -1.0) * flow(a, b))
+        if share > 0:
+            frame = (1 - share) * frame + share * _shifted(frames[:, b], (1 - share) * flow(b, a))
+        made[:, t] = torch.from_numpy(frame).to(f)
+    return made
+
+
+def _shifted(f: Float[np.ndarray, "channels _ _"], by: Float[np.ndarray, "2 _ _"]) -> Float[np.ndarray, "channels _ _"]:
+    """Return f(x - u(x)) for displacements u, with the nearest value beyond the borders."""
+    places = np.indices(f.shape[1:]) - by
+    return np.stack([map_coordinates(channel, places, order=3, mode="nearest") for channel in f])
+
+
+def _flow(f: Float[np.ndarray, "height width"], g: Float[np.ndarray, "height width"]) -> Float[np.ndarray, "2 _ _"]:
+    """Return the displacements u with f(x) = g(x + u(x))."""
+    from skimage.registration import optical_flow_ilk  # no time for it where no frame is missing
+
+    return optical_flow_ilk(f, g)

@@ -1,0 +1,78 @@
+"""Missing frames of clips: against planted motion, and how frames follow from the flow."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.ndimage import map_coordinates
+
+import coordnet as cn
+from coordnet.priors import motion
+from tests.helpers import synthetic_photograph
+
+
+def pan(step, frames=9, side=32):
+    """Return a gray clip of a camera that moves by a step (rows, columns) a frame."""
+    picture = synthetic_photograph(96, 96, 1)[..., 0].double().numpy()
+    at = np.indices((side, side)) + 32.0
+    shifts = [np.multiply(step, t - frames // 2)[:, None, None] for t in range(frames)]
+    clip = np.stack([map_coordinates(picture, at + shift, order=5) for shift in shifts])
+    return torch.from_numpy(clip).float().unsqueeze(-1)
+
+
+def missing(clip, frames):
+    known = torch.ones(clip.shape[:3])
+    known[list(frames)] = 0
+    return cn.sample(clip, known)
+
+
+def error(clip, found, frames, margin=4):
+    inner = (list(frames), slice(margin, -margin), slice(margin, -margin))
+    return float((found[inner] - clip[inner]).square().mean().sqrt())
+
+
+def test_frames_of_a_pan_are_moved_halfway_and_on_beyond_the_last():
+    clip, frames = pan((0.4, 1.7)), (1, 3, 5, 8)
+    samples = missing(clip, frames)
+    found = cn.fit(samples, prior=cn.Motion()).render(alignment="sample")
+    torch.testing.assert_close(found[0], clip[0])
+    for frame in frames:
+        assert error(clip, found, [frame]) < 0.01
+    assert error(clip, (clip[0] + clip[2]).expand_as(clip) / 2, [1]) > 0.02
+
+
+def test_frames_follow_from_the_flow_at_uneven_times(monkeypatch):
+    """Planted flows of whole nodes: both frames are shifted by their share of the way, and weighed by the other's."""
+    flows = {1.0: np.full((2, 6, 8), 4.0), 2.0: np.full((2, 6, 8), -4.0)}
+    monkeypatch.setattr(motion, "_flow", lambda f, g: flows[1.0 if f.mean() < g.mean() else 2.0])
+    f = torch.zeros(1, 4, 6, 8, dtype=torch.float64)
+    f[0, 0], f[0, 2] = (
+        torch.rand(6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + k for k in (0, 5)
+    )
+    seen = np.array([True, False, True, False])
+    made = motion.moved(f, seen, np.array([0.0, 1.0, 4.0, 5.0]))
+    first, last = f[0, 0].numpy(), f[0, 2].numpy()
+    rows, columns = np.indices((6, 8))
+
+    def shifted(g, by):
+        return g[np.clip(rows + by, 0, 5), np.clip(columns + by, 0, 7)]
+
+    np.testing.assert_allclose(made[0, 1], 0.75 * shifted(first, -1) + 0.25 * shifted(last, 3), atol=1e-9)
+    np.testing.assert_allclose(made[0, 3], shifted(last, -1), atol=1e-9)
+    assert torch.equal(made[:, [0, 2]], f[:, [0, 2]])
+
+
+def test_the_default_takes_motion_where_frames_of_a_pan_are_missing():
+    clip, frames = pan((0.3, 2.6), frames=11), (1, 3, 5, 7, 9)
+    found = cn.inpaint(clip, missing(clip, frames).geometry.weights[..., 0])
+    weights = {candidate.prior: candidate.weight for candidate in found.report.fit.candidates}
+    assert weights["motion"] > 0.5 and error(clip, found.signal, frames) < 0.02
+
+
+def test_what_does_not_suit_is_refused():
+    plane, clip = cn.sample(torch.rand(6, 6, 1), "random:0.5"), pan((0.0, 0.0), frames=5, side=8)
+    with pytest.raises(ValueError, match="`geometry`: expected frames of two axes in time"):
+        cn.fit(plane, prior=cn.Motion())
+    with pytest.raises(ValueError, match="`geometry`: expected two frames with samples"):
+        cn.fit(missing(clip, range(1, 5)), prior=cn.Motion())
+    with pytest.raises(ValueError, match="`times`: expected increasing"):
+        cn.Motion(times=(0.0, 0.0))
