@@ -77,15 +77,17 @@ class LocalScale:
         hidden = np.where(np.isnan(errors.error), np.nan, apart)
         hidden_deviation = _log(errors.deviation, folded.deviation.mean())
         columns = [np.log(without_own + floor), log_slope[errors.node], hidden_deviation]
-        told = [np.log(of_own_fit + floor), *columns[1:]]
-        rows = np.stack([np.ones_like(size), *told, np.nanmean(hidden, axis=1)], -1)
+        own = [np.log(of_own_fit + floor), *columns[1:]]
+        rows = np.stack([np.ones_like(size), *own, np.nanmean(hidden, axis=1)], -1)
         fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=LEAST_VARIED)[0]
         start, slopes, power = fitted[0], fitted[1:-1], fitted[-1]
 
         def scale(parts: list[Nodes], apart: np.ndarray) -> np.ndarray:
             return np.exp(start + np.stack(parts, -1) @ slopes)[:, None] * np.exp(power * apart)
 
-        nodes = [np.log(everywhere + floor), log_slope, log_deviation]
+        features = (np.log(everywhere + floor), log_slope, log_deviation)
+        # Slopes of few samples lead anywhere beyond what these tell of: it counts as the nearest that they do.
+        nodes = [f.clip(told.min(), told.max()) for f, told in zip(features, columns, strict=True)]
         return cls(scale(nodes, np.log(np.maximum(folded.distance, NEAREST))), scale(columns, apart))
 
 
