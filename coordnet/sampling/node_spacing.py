@@ -1,7 +1,6 @@
 """How far apart nodes are for scattered points: the points' mean distance, and the scales of the axes."""
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,9 @@ from scipy.spatial.distance import cdist
 
 IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
 TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
-NUGGETS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # variances of noise, relative to r³ at the longest extent of points
-GAIN = 5.0  # gain in the logarithm of the likelihood with which other scales are taken
-LEAST_SIZE = 1e-13  # eigenvalue, relative to the largest one, below which it is rounding
-PLANE = 1e-24  # squares of what a plane leaves of values, relative to theirs, below which it is rounding
-ON_A_LINE = 1e-6  # root mean square distance from a line, relative to the longest extent, below which points are on it
+SMOOTHED = (0.0, 1e-4)  # variances of noise on the points, relative to the kernel r³ at the longest extent of them all
+GAIN = 0.8  # ratio of the squared errors of hidden points below which other scales are taken
+LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it is rounding
 MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FAR_OFF = 5.0  # distance from the median along an axis, relative to the largest of the nearest nine tenths, at least
@@ -68,8 +65,8 @@ def own_spacing(x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], sp
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
     """Return the power of two of each axis, in its units, over which values change as much as along the others.
 
-    All are 1, unless the values of some points are clearly more likely with others, in the mean of the channels. The
-    search starts from 1, or from the extents of the axes where these are more likely.
+    All are 1, unless splines through the points without one of them predict it clearly better with others, in the
+    geometric mean of the channels. The search starts from 1, or from the extents of the axes where these are better.
     """
     extent = np.ptp(x, axis=0)
     used, result = extent > 0, np.ones(x.shape[1])
@@ -82,22 +79,22 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     if not parts:
         return result
 
-    def likelihood(scales: np.ndarray) -> float:
-        return float(np.mean([likelihood_of(places / scales, values) for places, values in parts]))
+    def error(scales: np.ndarray) -> float:
+        return float(np.exp(np.mean([np.log(_error(*part, scales)) for part in parts])))
 
     scales = np.ones(len(extent))
-    greatest = likelihood(scales)
+    least = error(scales)
     sized = np.exp2(np.round(np.log2(extent)))
     sized /= sized.max()
-    if (of_sized := likelihood(sized)) > greatest + GAIN:
-        scales, greatest = sized, of_sized
+    if (of_sized := error(sized)) < GAIN * least:
+        scales, least = sized, of_sized
     for _ in range(MOST_DOUBLINGS):
         others = [scales * np.exp2(step) for step in _steps(len(scales))]
-        found = [likelihood(other) for other in others]
-        best = int(np.argmax(found))
-        if not found[best] > greatest + GAIN:
+        errors = [error(other) for other in others]
+        best = int(np.argmin(errors))
+        if errors[best] >= GAIN * least:
             break
-        scales, greatest = others[best], found[best]
+        scales, least = others[best], errors[best]
     result[used] = scales
     return result
 
@@ -113,26 +110,23 @@ def _some(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> tuple[np.n
     return x[drawn], y[drawn]
 
 
-def likelihood_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> float:
-    """Return the restricted log-likelihood of values, up to a constant that depends on their number alone.
+def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:
+    """Return the squared mean of the errors |c_i / (M⁻¹)_ii| at each point of the cubic spline through the others.
 
-    They are those of an intrinsic random function at points x: its generalized covariance is r³, polynomials of degree
-    1 are filtered out, and white noise of the most likely of the variances ``NUGGETS`` is added. Its best prediction is
-    the cubic spline. Unlike errors of points that are left out, it sees how values far from each other differ, as those
-    of different clusters or tracks. It is -∞ for points on a line, and 0 for values that a plane meets to rounding.
+    It is that of the better of two splines: one meets the other points, and one is smoothed, as noise asks for.
 
-    Matheron, "The intrinsic random functions and their applications" (1973); Wahba, "A comparison of GCV and GML for
-    choosing the smoothing parameter in the generalized spline smoothing problem" (1985).
+    Rippa, "An algorithm for selecting a good value for the parameter c in radial basis function interpolation" (1999).
     """
-    u = (x - x.mean(0)) / np.ptp(x, axis=0).max()
-    basis, triangle = np.linalg.qr(np.column_stack([np.ones(len(u)), u]), mode="complete")
-    if np.abs(triangle.diagonal()).min() < ON_A_LINE * math.sqrt(len(u)):
-        return -math.inf
-    filtered = basis[:, triangle.shape[1] :].T
-    sizes, axes = np.linalg.eigh(filtered @ cdist(u, u) ** 3 @ filtered.T)
-    squares, sizes = np.square(axes.T @ (filtered @ y)), np.maximum(sizes, LEAST_SIZE * sizes[-1])
-    if squares.sum() < PLANE * np.square(y).sum():
-        return 0.0
-    variances = sizes[:, None] + np.array(NUGGETS)
-    energies = (squares[:, None] / variances).mean(0)
-    return float(-0.5 * (np.log(variances).sum(0) + len(sizes) * np.log(energies)).min())
+    u = x / scales
+    u = (u - u.mean(0)) / np.ptp(u, axis=0).max()
+    kernel, polynomials = cdist(u, u) ** 3, np.column_stack([np.ones(len(u)), u])
+    corner, errors = np.zeros((polynomials.shape[1],) * 2), []
+    for smoothing in SMOOTHED:
+        matrix = np.block([[kernel + smoothing * np.eye(len(u)), polynomials], [polynomials.T, corner]])
+        try:
+            inverse = np.linalg.inv(matrix)
+        except np.linalg.LinAlgError:  # the points are on a line
+            return float("inf")
+        missed = (inverse[: len(u), : len(u)] @ y) / np.diag(inverse)[: len(u)]
+        errors.append(float(np.abs(missed).mean()) ** 2 if np.isfinite(missed).all() else float("inf"))
+    return max(min(errors), LEAST_ERROR * y.var())

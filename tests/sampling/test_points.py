@@ -6,14 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.linalg import null_space
-from scipy.spatial.distance import cdist
-from scipy.stats import multivariate_normal
 
 import coordnet as cn
 from coordnet.encodings.blending import Blending
 from coordnet.sampling import Axis
-from coordnet.sampling.node_spacing import NUGGETS, likelihood_of, mean_distance, own_spacing, scales_of
+from coordnet.sampling.node_spacing import mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.points import MARGIN
 
@@ -141,39 +138,6 @@ def test_edges_that_most_points_do_not_see_and_noise_do_not_mislead_the_scales(s
     assert scales_of(places, edges[:, None]).tolist() == [1.0, 1.0]
     first, second = scales_of(places * [1, 64], noisy[:, None])
     assert second / first in (32, 64, 128)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_scales_of_points_in_tracks_are_those_between_them(seed):
-    """Points of a track are next to others of it, whatever the scales are."""
-    generator = np.random.default_rng(seed)
-    starts, ends = generator.random((2, 8, 2))
-    starts[:4, 0], ends[:4, 0], starts[4:, 1], ends[4:, 1] = 0, 1, 0, 1
-    track = generator.integers(8, size=400)
-    places = starts[track] + generator.random((400, 1)) * (ends - starts)[track]
-    values = smooth(places) + 0.1 * generator.standard_normal(400)
-    first, second = scales_of(places * [1, 8], values[:, None])
-    assert second / first in (4, 8, 16)
-
-
-def test_the_likelihood_is_that_of_contrasts_without_planes():
-    """They are normal with the covariance r³ and noise, and with the variance that is most likely."""
-    places, values = RNG.random((40, 2)), RNG.normal(size=40)
-
-    def likelihood(scales):
-        u = places / scales
-        u = (u - u.mean(0)) / np.ptp(u, axis=0).max()
-        contrasts = null_space(np.column_stack([np.ones(40), u]).T).T
-        found = []
-        for nugget in NUGGETS:
-            k = contrasts @ (cdist(u, u) ** 3 + nugget * np.eye(40)) @ contrasts.T
-            y = contrasts @ values
-            found.append(multivariate_normal(cov=k * (y @ np.linalg.solve(k, y)) / len(y)).logpdf(y))
-        return max(found)
-
-    for scales in ([1, 4], [1, 1 / 4]):
-        gain = likelihood_of(places / scales, values) - likelihood_of(places, values)
-        np.testing.assert_allclose(gain, likelihood(np.array(scales)) - likelihood(np.ones(2)), rtol=1e-9)
 
 
 def test_all_columns_of_values_choose_the_scales_together():
