@@ -23,7 +23,7 @@ from coordnet.priors.base import Sampled, Setting, Timed
 from coordnet.sampling.samples import Geometry
 
 FEWEST_SEEN = 3  # frames with samples: two are left where one is hidden
-SECONDS = 5e-6  # time of one core for each node
+SECONDS_BY_NODES = 5e-6  # time of one core for each node
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Motion(Timed):
         return (cls(),) if FEWEST_SEEN <= int(seen.sum()) < len(seen) else ()
 
     def seconds(self, setting: Setting) -> float:
-        return SECONDS * math.prod(setting.geometry.grid)
+        return SECONDS_BY_NODES * math.prod(setting.geometry.grid)
 
 
 class MotionPlan(Plan):

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Float
 
 from coordnet import _checks
+from coordnet.sampling.sphere import LONGITUDES
 
 DAY = np.timedelta64(1, "D")
 TIME_KINDS = "mM"  # kinds of NumPy's types of durations and dates
 TIME_NAMES = ("time", "t")  # names of dimensions that are times, whatever their coordinates are
 CIRCLE = 360.0  # degrees of longitude
 CLOSED = 1e-2  # part of a spacing by which coordinates may fail to close their circle
-LONGITUDES = ("lon", "longitude", "degrees_east", "degree_east", "degrees east")  # names and units of longitudes
 
 
 @dataclass(frozen=True)

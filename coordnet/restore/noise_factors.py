@@ -35,10 +35,10 @@ BEYOND = 1.25  # parts whose variance is larger than the line by this factor hav
 DECONVOLUTIONS = 40  # updates that free the spectrum from the windows' taper
 # Cycles per pixel between which windows of pictures show the spectrum of the noise. Below, the power laws take most of
 # it: of noise filtered by a Gaussian of 0.6 to 0.8 pixels 10 to 40 % of the power was found there.
-SHOWN = (0.13, 0.3)
+SHOWN_BAND = (0.13, 0.3)
 FAINT = 0.1  # power relative to the largest that is shown, below which a frequency counts little for what is not shown
 UNCORRELATED = 1e-6  # covariance of rotated channels relative to the largest power, as by rounding
-MOST = 2.0  # power to which the lowest frequencies are raised at most, relative to the largest that is shown
+MOST_RAISED = 2.0  # power to which the lowest frequencies are raised at most, relative to the largest that is shown
 
 Energies = Float[Tensor, "windows modes"]
 
@@ -265,11 +265,11 @@ def extrapolated(power: Float[Tensor, "c height width"]) -> Float[Tensor, "c hei
     squares = [torch.fft.fftfreq(n, dtype=torch.float64).square() for n in power.shape[1:]]
     y, x = torch.meshgrid(*squares, indexing="ij")
     terms, radius = torch.stack([torch.ones_like(y), y, x], -1), (y + x).sqrt()
-    shown = (radius >= SHOWN[0]) & (radius <= SHOWN[1])
+    shown = (radius >= SHOWN_BAND[0]) & (radius <= SHOWN_BAND[1])
     found = power[:, shown]
     largest = found.amax(1, keepdim=True)
     weight = (found / (found + FAINT * largest)).sqrt().unsqueeze(2)
     fit = torch.linalg.lstsq(weight * terms[shown], weight * found.log().unsqueeze(2)).solution
     expected = torch.einsum("yxt,ct->cyx", terms, fit[..., 0]).exp()
-    least = torch.minimum(expected, MOST * largest.unsqueeze(2))
-    return torch.where(radius < SHOWN[0], torch.maximum(power, least), power)
+    least = torch.minimum(expected, MOST_RAISED * largest.unsqueeze(2))
+    return torch.where(radius < SHOWN_BAND[0], torch.maximum(power, least), power)

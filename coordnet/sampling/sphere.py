@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 from coordnet import _checks
 
 Vectors = Float[np.ndarray, "*places 3"]
-LONGITUDES = ("lon", "longitude")
+LONGITUDES = ("lon", "longitude", "degrees_east", "degree_east", "degrees east")  # names and units of longitudes
 
 
 def vectors(longitude: Float[np.ndarray, "*places"], latitude: Float[np.ndarray, "*places"]) -> Vectors:

@@ -139,6 +139,19 @@ def test_slopes_are_learned_from_errors_of_fits_that_did_not_see_the_sample():
     assert own < 0.2 * all_
 
 
+def test_the_scale_of_errors_is_not_extrapolated_beyond_gradients_of_hidden_samples():
+    """Errors fall with the gradient, which hardly varies where samples are hidden, and is much less elsewhere."""
+    side = 48
+    at = np.arange(side, dtype=float)
+    slope = np.where(at < side / 2, 1 + 1e-3 * at, 0.01)
+    render = np.broadcast_to(np.cumsum(slope)[:, None, None], (side, side, 1))
+    nodes = np.random.default_rng(0).permutation(side * 12)[:60] + 4 * side
+    size = np.exp(-0.2 * (nodes // side)) * np.exp(0.1 * np.random.default_rng(1).normal(size=60))
+    hidden = FoldErrors(nodes, size[:, None], np.ones((60, 1)), np.ones(60), np.zeros(60, int), 48.0)
+    scale = learned(hidden, render, np.ones((side * side, 1)))
+    assert scale.of_nodes.max() < 4 * size.max()
+
+
 @pytest.mark.parametrize("pattern", ["random:0.5", "entries:0.5", "scattered:0.5"])
 def test_folds_hide_each_sample_once(pattern):
     table = SampleTable(sampled(pattern=pattern)[1])

@@ -86,7 +86,7 @@ class LocalScale:
             return np.exp(start + np.stack(parts, -1) @ slopes)[:, None] * np.exp(power * apart)
 
         features = (np.log(everywhere + floor), log_slope, log_deviation)
-        # Slopes of few samples lead anywhere beyond what these tell of: it counts as the nearest that they do.
+        # Features are kept to the range that hidden samples have: beyond it the slopes of few would lead anywhere.
         nodes = [f.clip(told.min(), told.max()) for f, told in zip(features, columns, strict=True)]
         return cls(scale(nodes, np.log(np.maximum(folded.distance, NEAREST))), scale(columns, apart))
 
