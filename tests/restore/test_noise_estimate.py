@@ -10,7 +10,7 @@ import coordnet as cn
 from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import _is_absent, required_noise
-from coordnet.restore.noise_factors import SHOWN, Factors, Line, completed, deconvolved, extrapolated, factors_of
+from coordnet.restore.noise_factors import SHOWN_BAND, Factors, Line, completed, deconvolved, extrapolated, factors_of
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -109,7 +109,7 @@ def test_the_lowest_frequencies_of_a_gaussian_filter_follow_from_the_others(widt
     """They are found again where little of their power is left; more power stays."""
     y, x = torch.meshgrid(torch.fft.fftfreq(32).double(), torch.fft.fftfreq(24).double(), indexing="ij")
     power = torch.exp(-4 * math.pi**2 * ((widths[0] * y) ** 2 + (widths[1] * x) ** 2))[None]
-    is_low = torch.hypot(y, x) < SHOWN[0]
+    is_low = torch.hypot(y, x) < SHOWN_BAND[0]
     made = extrapolated(torch.where(is_low, left * power, power))
     torch.testing.assert_close(made[:, is_low], max(left, 1.0) * power[:, is_low])
     torch.testing.assert_close(made[:, ~is_low], power[:, ~is_low])
@@ -124,7 +124,10 @@ def test_completed_noise_keeps_the_correlation_of_channels(generator):
     def model(power):
         return cn.NoiseModel(torch.einsum("ic,cyx,jc->ijyx", rotation, power, rotation), floor=1.0)
 
-    made, full = completed(model(torch.where(torch.hypot(y, x) < SHOWN[0], 0.2, 1.0) * power), rotation), model(power)
+    made, full = (
+        completed(model(torch.where(torch.hypot(y, x) < SHOWN_BAND[0], 0.2, 1.0) * power), rotation),
+        model(power),
+    )
     torch.testing.assert_close(made.floor * made.spectrum, full.floor * full.spectrum)
 
 
