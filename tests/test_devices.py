@@ -163,6 +163,18 @@ def test_fits_there_are_those_of_the_cpu(device, name):
     near(found, cn.fit(samples, prior=prior).render(), 5e-2 if pattern == "random:0.4" else 1e-2)
 
 
+@pytest.mark.slow
+def test_missing_frames_are_moved_there(device):
+    clip = picture(12).movedim(-1, 0)[:1].repeat(7, 1, 1)
+    moving = torch.stack([frame.roll(t, -1) for t, frame in enumerate(clip)])[..., None]
+    every_second = (torch.arange(7) % 2 == 0)[:, None, None].expand(7, 12, 12)
+    for prior in (cn.Motion(), "auto"):
+        samples = sample(moving, every_second)
+        found = cn.fit(on(samples, device), prior=prior).render()
+        assert found.is_cuda
+        near(found, cn.fit(samples, prior=prior).render(), 5e-2)
+
+
 def test_weights_and_points_may_be_on_either_side(device):
     values, weights = sample(picture(), mask()).values, mask().double()[..., None]
     expected = cn.fit(Samples(MaskedLattice((N, N), weights=weights), values), prior=SMOOTH).render()
