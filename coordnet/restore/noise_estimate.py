@@ -136,7 +136,7 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     model = colored_model(windows, factors, is_compressed=steps is not None)
     if model is None:
         raise _checks.wrong("noise", f"white: the signal's texture hides {kind} noise", kind)
-    return completed(model, windows.rotation).in_units(units)
+    return completed(model, windows).in_units(units)
 
 
 def _supported_by_windows(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
@@ -152,7 +152,7 @@ def _supported_by_windows(values: Float[Tensor, "*grid channels"], *, is_compres
     made = _supported(windows, factors, is_compressed=is_compressed)
     if made is None or float(made.variance(values).mean()) < FAINTEST**2:
         return None
-    return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows.rotation)
+    return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows)
 
 
 def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
