@@ -147,6 +147,18 @@ def test_the_lowest_frequencies_of_completed_noise_are_neither_lost_nor_the_text
         assert bool((excess > 0).all()) and bool((excess < 0.75 * texture).all())
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_coarse_noise_of_a_gray_picture_is_found_beneath_fine_texture(seed):
+    """The texture, which is strong in some windows, has all of the power in the middle of the frequencies."""
+    generator = torch.Generator().manual_seed(seed)
+    strength = 0.01 * torch.linspace(0, 1, SIZE[0], dtype=torch.float64).square()[:, None, None]
+    truth = 0.5 + strength * torch.randn(*SIZE, 1, generator=generator, dtype=torch.float64)
+    found = cn.estimate_noise(
+        truth + 0.06 * cn.NoiseModel(gaussian_spectrum(2.0, 1), floor=1.0).process(SIZE, 1, generator)
+    )
+    assert found.kind == "colored" and math.sqrt(found.floor) == pytest.approx(0.06, rel=0.25)
+
+
 @pytest.mark.parametrize("gain", [0.005, 0.02])
 def test_a_camera_s_noise_is_found(gain, generator):
     _, y = planted(cn.NoiseModel(gain=gain, floor=0.0004), generator, size=(240, 240))
