@@ -18,6 +18,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.local.cell_means import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.noise import seen_level
+from coordnet.restore.noise_estimate import estimate_noise
 from coordnet.restore.restored import UpscaleReport
 from coordnet.sampling.grids import AreaLattice, Lattice
 
@@ -29,6 +30,9 @@ SMALLEST = 8  # pixels along the shorter side of a picture that is enlarged from
 NOISE_POWER = 1.5  # exponent p of the smoothness prior that removes noise
 STRENGTHS = (0.0, *(10 ** (k / 4) for k in range(-12, 9)))  # candidates λ for that prior, without a unit
 NOISE_SIDE = 512  # largest side in pixels of the middle part in which the noise is measured
+# Share of the error of enlarging a half from which on noise is removed first. On 12 pictures, reduced by 2 and 3, that
+# changes the local prior's PSNR by -0.10 to 0.18 dB where noise has a smaller share, and gains up to 9 dB above.
+MATTERS = 0.1
 QUIET = 0.1  # this quantile of the noise in windows of a picture is taken for that of the picture
 
 Pictures = Float[Tensor, "*batch height width channels"]
@@ -92,6 +96,22 @@ def choose_strength(values: Pictures) -> tuple[UpscaleReport, float | None]:
     half = fitted(small, strength=stein_strength(small, noise / 2))
     chosen = UpscaleReport(samples="area", prior="none", noise=noise, strength=stein_strength(part, noise))
     return chosen, _enlarged_psnr(half, truth)
+
+
+def noise_matters(values: Pictures) -> bool:
+    """Return whether the noise of pictures has a considerable share of the error with which halves are enlarged.
+
+    The noise is what ``estimate_noise`` finds in the middle of each, the error that of splines. Pictures that are too
+    small for a half have none that matters.
+    """
+    rows, columns = center(tuple(values.shape[-3:-1]), NOISE_SIDE)
+    part = values[..., rows, columns, :]
+    if (halves := _halved(part)) is None:
+        return False
+    error = float((fitted(halves[0]).render(tuple(halves[1].shape[-3:-1])) - halves[1]).square().mean())
+    pictures = part.reshape(-1, *part.shape[-3:])
+    noise = math.fsum(float(estimate_noise(f, dimensions=2).variance(f).mean()) for f in pictures) / len(pictures)
+    return noise > MATTERS * error
 
 
 def center(shape: tuple[int, ...], side: int) -> tuple[slice, slice]:

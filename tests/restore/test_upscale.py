@@ -57,14 +57,18 @@ def test_the_smallest_pictures_are_divided_into_pixels_with_their_means(shape):
     assert torch.allclose(large.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3)), picture, atol=1e-9)
 
 
-def test_noise_is_found_and_smoothed():
+def test_noise_is_removed_where_it_matters():
     truth, sigma = synthetic_photograph(128, 128), 0.05
     small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
     white = sigma * torch.randn(small.shape, generator=torch.Generator().manual_seed(0))
-    made = cn.upscale(small + white, 2.0)
-    assert made.report.noise == pytest.approx(sigma, rel=0.15)
+    made, smoothed = cn.upscale(small + white), cn.upscale(small + white, prior=None)
+    assert made.report.removed[0]["floor"] == pytest.approx(sigma**2, rel=0.3) and smoothed.report.removed is None
+    assert smoothed.report.noise == pytest.approx(sigma, rel=0.15)
+    assert cn.psnr(made.signal, truth) > cn.psnr(smoothed.signal, truth) + 1
     fit = cn.fit(cn.Samples(cn.AreaLattice((64, 64)), small + white))
-    assert cn.psnr(made.signal, truth) > cn.psnr(fit.render((128, 128)), truth) + 1
+    assert cn.psnr(smoothed.signal, truth) > cn.psnr(fit.render((128, 128)), truth) + 1
+    faint = cn.upscale(small + 0.02 * white)
+    assert faint.report.removed is None and faint.report.noise < 0.01
 
 
 def test_stein_s_strength_is_near_the_best():
