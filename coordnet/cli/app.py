@@ -210,11 +210,11 @@ def upscale(
     noise: Annotated[
         str,
         Option(
-            metavar="[white|auto|colored|camera|rician|jpeg]",
-            help="White noise is smoothed away while a picture is enlarged; noise of another kind, and that which auto "
-            "finds, is removed before, as the command denoise does.",
+            metavar="[auto|white|colored|camera|rician|jpeg]",
+            help="The noise that is removed before, as the command denoise does; with auto what is found, where it "
+            "matters and a prior is taken. With --prior none, and from files read in rows, splines smooth it instead.",
         ),
-    ] = "white",
+    ] = "auto",
     prior: Annotated[
         str,
         Option(

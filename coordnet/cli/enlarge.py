@@ -22,7 +22,7 @@ from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.cell_means import DEGREE
 from coordnet.restore.restored import Restored, UpscaleReport
 from coordnet.restore.rows import IN_MEMORY, upscale_rows
-from coordnet.restore.upscale import WHITE, divider, enlarged, nearest
+from coordnet.restore.upscale import AUTO, divider, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 
@@ -44,8 +44,8 @@ def upscale(
 def _upscale(image: str, common: Batch, factor: float, options: dict[str, Any], budget: int) -> Outcome:
     path, prior = Path(image), options["prior"]
     if _is_large(path, factor, budget, common.memory_bytes):
-        if options["noise"] != WHITE:
-            raise _checks.wrong("noise", "white for what is read in rows", options["noise"])
+        if options["noise"] != AUTO:
+            raise _checks.wrong("noise", "auto for what is read in rows", options["noise"])
         make = _in_rows if prior in ("auto", None) else partial(_in_blocks, prior=prior)
         asked = {"factor": factor, "kind": options["samples"], "memory": budget, "common": common}
         return in_rows("upscale", path, partial(make, **asked), common)

@@ -4,7 +4,6 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
 from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.restore.noise_bound import most_noise
-from coordnet.restore.noise_windows import with_energy
+from coordnet.restore.noise_windows import quantile_of_mean, with_energy
 from coordnet.restore.white_level import white_level
 from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.noise_model import NoiseModel
@@ -133,10 +132,7 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     high = [torch.minimum(k, b - k) >= CORNER[len(lattice)] * (b // 2) for k, b in zip(indices, shape, strict=True)]
     energy = z.abs().square()[..., torch.stack(torch.meshgrid(*high, indexing="ij")).all(0)]
     count = energy.shape[-1] / float(taper.pow(4).mean())  # effective number of modes: the taper couples neighbors
-    deviations = NormalDist().inv_cdf(share)
-    # The quantile of a mean of exponential variables is approximated as by Wilson and Hilferty (1931).
-    quantile = (1 - 1 / (9 * count) + deviations / math.sqrt(9 * count)) ** 3
-    level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile
+    level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile_of_mean(share, count)
     spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.optimize import nnls
 from torch import Tensor
 
@@ -230,46 +230,70 @@ def _smoothed(spectra: Tensor, trust: Tensor, shape: tuple[int, ...]) -> Tensor:
     return (trust * log + (1 - trust) * smooth).exp()
 
 
-def deconvolved(spectra: Float[Tensor, "c modes"], seen: Float[Tensor, "modes frequencies"]) -> Tensor:
-    """Return the power at every frequency that the windows see as some spectra, by Richardson's and Lucy's updates."""
-    power = spectra.mean(1, keepdim=True).expand(-1, seen.shape[1])
+def deconvolved(
+    spectra: Float[Tensor, "c modes"],
+    seen: Float[Tensor, "modes frequencies"],
+    start: Float[Tensor, "c frequencies"] | None = None,
+) -> Float[Tensor, "c frequencies"]:
+    """Return the power at every frequency that the windows see as some spectra, by Richardson's and Lucy's updates.
+
+    They start from a constant power if none is given.
+    """
+    power = spectra.mean(1, keepdim=True).expand(-1, seen.shape[1]) if start is None else start
     for _ in range(DECONVOLUTIONS):
         power = power * ((spectra / (power @ seen.mT).clamp(min=1e-30)) @ seen) / seen.sum(0)
     return power
 
 
-def completed(model: NoiseModel, rotation: Float[Tensor, "channels rotated"]) -> NoiseModel:
+def completed(model: NoiseModel, windows: Windows) -> NoiseModel:
     """Return the colored noise of a picture, whose power at the lowest frequencies follows from that above.
 
-    The spectra of the rotated channels, which are uncorrelated, are ``extrapolated``. Those of demosaiced noise, which
-    correlate, are known at all frequencies.
+    The spectra of the rotated channels, which are uncorrelated, are at most what their ``quadratic`` leads to, where
+    windows saw them, since textures have most of their power there. Freed from the windows' taper they are at least
+    that, since the power laws take some of the noise. Those of demosaiced noise, which correlate, are known at all
+    frequencies.
     """
-    spectrum = model.spectrum
+    spectrum, rotation = model.spectrum, windows.rotation
     if spectrum is None or spectrum.ndim != 4:
         return model
     covariance = torch.einsum("ic,ijyx,jd->yxcd", rotation, spectrum, rotation)
     power = covariance.diagonal(dim1=2, dim2=3)
     if float((covariance - torch.diag_embed(power)).abs().max()) > UNCORRELATED * float(power.max()):
         return model
-    power = extrapolated(power.clamp(min=LEAST_ENERGY * float(power.mean())).movedim(2, 0))
+    power = power.clamp(min=LEAST_ENERGY * float(power.mean())).flatten(0, 1).mT
+    flat, squares = windows.seen.sum(1), squared_frequencies(windows.shape)[1:]
+    seen = power @ windows.seen.mT / flat
+    bounded = torch.where(_is_low(squares), torch.minimum(seen, quadratic(seen, squares)), seen)
+    power, squares = deconvolved(bounded * flat, windows.seen, power), squared_frequencies(tuple(spectrum.shape[2:]))
+    largest = power[:, _is_shown(squares)].amax(1, keepdim=True)
+    least = torch.minimum(quadratic(power, squares), MOST_RAISED * largest)
+    power = torch.where(_is_low(squares), torch.maximum(power, least), power).unflatten(1, spectrum.shape[2:])
     return replace(model, spectrum=torch.einsum("ic,cyx,jc->ijyx", rotation, power, rotation))
 
 
-def extrapolated(power: Float[Tensor, "c height width"]) -> Float[Tensor, "c height width"]:
-    """Return power spectra whose lowest frequencies follow from those that windows show.
+def quadratic(power: Float[Tensor, "c modes"], squares: Float[Tensor, "modes 2"]) -> Float[Tensor, "c modes"]:
+    """Return what power spectra at some squared frequencies of a picture lead to from those that windows show.
 
     The logarithm of the power of noise that was filtered over a short range is smooth, and that of a Gaussian filter is
-    quadratic: a polynomial a + b fy² + c fx² is fitted by least squares where windows show the noise. At lower
-    frequencies the power is at least what this leads to. More stays: coarse noise has most of its power there.
+    quadratic, also beneath a taper: a polynomial a + b fy² + c fx² is fitted by least squares where windows show the
+    noise.
     """
-    squares = [torch.fft.fftfreq(n, dtype=torch.float64).square() for n in power.shape[1:]]
-    y, x = torch.meshgrid(*squares, indexing="ij")
-    terms, radius = torch.stack([torch.ones_like(y), y, x], -1), (y + x).sqrt()
-    shown = (radius >= SHOWN_BAND[0]) & (radius <= SHOWN_BAND[1])
+    terms, shown = torch.cat([torch.ones_like(squares[:, :1]), squares], 1), _is_shown(squares)
     found = power[:, shown]
-    largest = found.amax(1, keepdim=True)
-    weight = (found / (found + FAINT * largest)).sqrt().unsqueeze(2)
+    weight = (found / (found + FAINT * found.amax(1, keepdim=True))).sqrt().unsqueeze(2)
     fit = torch.linalg.lstsq(weight * terms[shown], weight * found.log().unsqueeze(2)).solution
-    expected = torch.einsum("yxt,ct->cyx", terms, fit[..., 0]).exp()
-    least = torch.minimum(expected, MOST_RAISED * largest.unsqueeze(2))
-    return torch.where(radius < SHOWN_BAND[0], torch.maximum(power, least), power)
+    return (fit[..., 0] @ terms.mT).exp()
+
+
+def squared_frequencies(shape: tuple[int, ...]) -> Float[Tensor, "modes axes"]:
+    """Return the squares of the frequencies of a window along each axis, in cycles per sample."""
+    lines = [torch.fft.fftfreq(n, dtype=torch.float64).square() for n in shape]
+    return torch.stack(torch.meshgrid(*lines, indexing="ij"), -1).flatten(0, -2)
+
+
+def _is_low(squares: Float[Tensor, "modes axes"]) -> Bool[Tensor, " modes"]:
+    return squares.sum(1) < SHOWN_BAND[0] ** 2
+
+
+def _is_shown(squares: Float[Tensor, "modes axes"]) -> Bool[Tensor, " modes"]:
+    return ~_is_low(squares) & (squares.sum(1) <= SHOWN_BAND[1] ** 2)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import torch
 from jaxtyping import Bool, Complex, Float, Int
@@ -63,6 +64,14 @@ class Windows:
     def bands(self) -> list[Int[Tensor, " part"]]:
         """The numbers of the modes in ``BANDS`` parts by the length of their frequency, the lowest first."""
         return list(self.radius.argsort().chunk(BANDS))
+
+
+def quantile_of_mean(share: float, count: float) -> float:
+    """Return the quantile of the mean of a number of exponential variables of mean 1, as the energies of noise are.
+
+    Wilson and Hilferty, "The distribution of chi-square" (1931).
+    """
+    return (1 - 1 / (9 * count) + NormalDist().inv_cdf(share) / math.sqrt(9 * count)) ** 3
 
 
 def expected_energy(variance: Float[Tensor, "*grid channels"], shape: tuple[int, ...]) -> Float[Tensor, "windows c"]:

@@ -28,7 +28,16 @@ from coordnet.priors.local.cell_means import MAX_DIVISION
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.denoise import denoise
 from coordnet.restore.restored import Restored, UpscaleReport, has_opacity
-from coordnet.restore.upscale_choice import NOISE_SIDE, PIXEL_KINDS, Pictures, PixelKind, center, choose, fitted
+from coordnet.restore.upscale_choice import (
+    NOISE_SIDE,
+    PIXEL_KINDS,
+    Pictures,
+    PixelKind,
+    center,
+    choose,
+    fitted,
+    noise_matters,
+)
 from coordnet.sampling.arrays import Array, as_signal, count_axes, is_divided
 from coordnet.sampling.grids import AreaLattice, Lattice
 from coordnet.sampling.jpeg import JpegIntervals
@@ -41,7 +50,7 @@ OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered
 # the local prior is better by 0.39 dB at 2; on 21 fields of other kinds by 0.29 dB, and 0.12 dB worse at worst. Weights
 # by least squares at the picture enlarged from its half have 0.28 dB and the same worst, so that none are found.
 DIVIDED_FROM = 1.75
-WHITE = "white"  # noise that is not removed before a picture is enlarged
+AUTO = "auto"  # noise that is removed before a picture is enlarged if it matters, or is only reckoned with
 Divider = Local | Denoiser  # the prior by which pixels are divided
 
 
@@ -51,7 +60,7 @@ def upscale(
     *,
     samples: PixelKind = "area",
     prior: Divider | Literal["auto"] | None = "auto",
-    noise: NoiseModel | JpegIntervals | str = WHITE,
+    noise: NoiseModel | JpegIntervals | str = AUTO,
     alpha: bool | None = None,
     memory: int | None = None,
     progress: bool = False,
@@ -80,9 +89,10 @@ def upscale(
         By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
         1.75, else None: no prior, and splines alone. A ``Denoiser`` refines what the default makes, and changes nothing
         where pixels are not divided.
-    noise : "white", "auto", "colored", "camera", NoiseModel or JpegIntervals
-        With "white" the level of white noise is estimated, and the prior and the smoothing reckon with it. Any other
-        noise, also that which "auto" finds, is first removed by ``denoise``.
+    noise : "auto", "white", "colored", "camera", NoiseModel or JpegIntervals
+        The noise that ``denoise`` first removes. With "auto" that is what it finds where noise matters beside the
+        errors of enlarging (see ``noise_matters``). It is not removed where there is no prior or a Dask array: there
+        the smoothing alone reckons with the level of white noise, as the prior does with noise that does not matter.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels in [0, 1] if not given. Colors are then enlarged
         times opacity.
@@ -109,8 +119,8 @@ def upscale(
     if isinstance(prior, Local) and samples == "point":
         raise _checks.wrong("prior", "auto or none for points", prior.text)
     if is_divided(image):
-        if noise != WHITE:
-            raise _checks.wrong("noise", "white for a Dask array (see denoise)", noise)
+        if noise != AUTO:
+            raise _checks.wrong("noise", "auto for a Dask array (see denoise)", noise)
         return _in_blocks(image, factor, samples, prior, alpha, memory)
     values, kind = as_signal(image, "image", dimensions=_axes(tuple(getattr(image, "shape", ()))))
     values = values.detach()
@@ -121,7 +131,7 @@ def upscale(
     _check_values(values)
     alpha = has_opacity(values) if alpha is None else alpha
     removed = None
-    if noise != WHITE:
+    if noise != AUTO or (prior is not None and noise_matters(values[..., :-1] if alpha else values)):
         values, removed = _without_noise(values, noise, alpha=alpha, progress=progress)
     chosen, expected = choose(premultiplied(values) if alpha else values, samples)
     count = 1 if samples == "point" else division(tuple(values.shape), factor, prior, values.device)

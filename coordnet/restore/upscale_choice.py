@@ -18,6 +18,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.local.cell_means import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.noise import seen_level
+from coordnet.restore.noise_estimate import estimate_noise
 from coordnet.restore.restored import UpscaleReport
 from coordnet.sampling.grids import AreaLattice, Lattice
 
@@ -29,6 +30,12 @@ SMALLEST = 8  # pixels along the shorter side of a picture that is enlarged from
 NOISE_POWER = 1.5  # exponent p of the smoothness prior that removes noise
 STRENGTHS = (0.0, *(10 ** (k / 4) for k in range(-12, 9)))  # candidates λ for that prior, without a unit
 NOISE_SIDE = 512  # largest side in pixels of the middle part in which the noise is measured
+# Power of noise relative to the error of enlarging a half, which includes it, from which on it is removed first: with
+# several channels, and with a single one, whose texture can be taken for noise. On 12 pictures, reduced by 2 and 3,
+# removing noise of a smaller share than 0.1 changes the PSNR by -0.10 to 0.18 dB, and of a larger one gains up to 9 dB.
+# The white noise that is found in rough random fields has up to 0.53.
+MATTERS = {False: 0.1, True: 0.6}
+MOST = 2.0  # the same above which texture was taken for noise: white noise has up to 1.2, such fields 2.5 to 5
 QUIET = 0.1  # this quantile of the noise in windows of a picture is taken for that of the picture
 
 Pictures = Float[Tensor, "*batch height width channels"]
@@ -92,6 +99,23 @@ def choose_strength(values: Pictures) -> tuple[UpscaleReport, float | None]:
     half = fitted(small, strength=stein_strength(small, noise / 2))
     chosen = UpscaleReport(samples="area", prior="none", noise=noise, strength=stein_strength(part, noise))
     return chosen, _enlarged_psnr(half, truth)
+
+
+def noise_matters(values: Pictures) -> bool:
+    """Return whether the noise of pictures has a considerable share of the error with which halves are enlarged.
+
+    The noise is what ``estimate_noise`` finds in the middle of each, the error that of splines. Noise of more power
+    than the error, which includes it, is coarse or texture, and stays. Pictures that are too small for a half have none
+    that matters.
+    """
+    rows, columns = center(tuple(values.shape[-3:-1]), NOISE_SIDE)
+    part = values[..., rows, columns, :]
+    if (halves := _halved(part)) is None:
+        return False
+    error = float((fitted(halves[0]).render(tuple(halves[1].shape[-3:-1])) - halves[1]).square().mean())
+    pictures = part.reshape(-1, *part.shape[-3:])
+    noise = math.fsum(float(estimate_noise(f, dimensions=2).variance(f).mean()) for f in pictures) / len(pictures)
+    return MATTERS[part.shape[-1] == 1] * error < noise < MOST * error
 
 
 def center(shape: tuple[int, ...], side: int) -> tuple[slice, slice]:

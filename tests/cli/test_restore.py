@@ -271,7 +271,7 @@ def test_upscale_refuses(run, tmp_path, factor):
 def test_upscale_removes_noise_that_is_named(run, tmp_path):
     stored("in/a.png", synthetic_photograph(20, 17))
     refused(run("upscale", "in/a.png", "--noise", "pink"), tmp_path, "`noise`: expected one of auto, white")
-    out = run("upscale", "in/a.png", "--noise", "auto", "--prior", "none", "--out", "out")[1]
+    out = run("upscale", "in/a.png", "--noise", "white", "--prior", "none", "--out", "out")[1]
     assert "without its noise (" in out
     assert json.loads(Path("out/record.json").read_text())["removed"][0]["lost"] == 0
 

@@ -10,7 +10,16 @@ import coordnet as cn
 from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
 from coordnet.restore.noise_estimate import _is_absent, required_noise
-from coordnet.restore.noise_factors import SHOWN_BAND, Factors, Line, completed, deconvolved, extrapolated, factors_of
+from coordnet.restore.noise_factors import (
+    SHOWN_BAND,
+    Factors,
+    Line,
+    completed,
+    deconvolved,
+    factors_of,
+    quadratic,
+    squared_frequencies,
+)
 from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
@@ -104,31 +113,50 @@ def test_the_level_of_noise_of_short_range_is_found(width, generator):
 
 
 @pytest.mark.parametrize("widths", [(0.7, 0.7), (0.5, 1.0)])
-@pytest.mark.parametrize("left", [0.1, 4.0])
-def test_the_lowest_frequencies_of_a_gaussian_filter_follow_from_the_others(widths, left):
-    """They are found again where little of their power is left; more power stays."""
-    y, x = torch.meshgrid(torch.fft.fftfreq(32).double(), torch.fft.fftfreq(24).double(), indexing="ij")
-    power = torch.exp(-4 * math.pi**2 * ((widths[0] * y) ** 2 + (widths[1] * x) ** 2))[None]
-    is_low = torch.hypot(y, x) < SHOWN_BAND[0]
-    made = extrapolated(torch.where(is_low, left * power, power))
-    torch.testing.assert_close(made[:, is_low], max(left, 1.0) * power[:, is_low])
-    torch.testing.assert_close(made[:, ~is_low], power[:, ~is_low])
+def test_the_lowest_frequencies_of_a_gaussian_filter_follow_from_the_others(widths):
+    squares = squared_frequencies((32, 24))
+    power = torch.exp(-4 * math.pi**2 * squares @ torch.tensor(widths).double().square())[None]
+    torch.testing.assert_close(quadratic(power * torch.tensor([[2.0], [3.0]]), squares)[1], 3 * power[0])
+    hidden = torch.where(squares.sum(1) < SHOWN_BAND[0] ** 2, 9.0, power)
+    torch.testing.assert_close(quadratic(hidden, squares), power)
 
 
-def test_completed_noise_keeps_the_correlation_of_channels(generator):
-    """Two rotated channels have Gaussian spectra, which lost the power of their lowest frequencies."""
+@pytest.mark.parametrize("factor", [0.2, 1.0, 4.0])
+def test_the_lowest_frequencies_of_completed_noise_are_neither_lost_nor_the_texture_s(factor, generator):
+    """Two channels, which correlate, are two Gaussian spectra rotated, with less or more power there.
+
+    What is missing is found, and more is bounded, but for what the taper of windows lets through.
+    """
     rotation = torch.linalg.qr(torch.randn(2, 2, generator=generator, dtype=torch.float64)).Q
-    y, x = torch.meshgrid(*(torch.fft.fftfreq(32).double(),) * 2, indexing="ij")
-    power = torch.exp(-4 * math.pi**2 * torch.tensor([0.5, 0.8])[:, None, None] ** 2 * (y**2 + x**2))
+    windows = Windows(torch.zeros(0), torch.zeros(0), rotation, seen_through_taper((16, 16)), (16, 16))
+    squares = squared_frequencies((32, 32)).sum(1).reshape(32, 32)
+    full = torch.exp(-4 * math.pi**2 * torch.tensor([0.7, 0.9])[:, None, None] ** 2 * squares)
 
     def model(power):
         return cn.NoiseModel(torch.einsum("ic,cyx,jc->ijyx", rotation, power, rotation), floor=1.0)
 
-    made, full = (
-        completed(model(torch.where(torch.hypot(y, x) < SHOWN_BAND[0], 0.2, 1.0) * power), rotation),
-        model(power),
+    given = torch.where(squares < SHOWN_BAND[0] ** 2, factor, 1.0) * full
+    made = completed(model(given), windows)
+    found = torch.einsum("ic,ijyx,jd->cdyx", rotation, made.floor * made.spectrum, rotation)
+    torch.testing.assert_close(found[0, 1], torch.zeros(32, 32).double(), atol=1e-9, rtol=0)
+    found = found.diagonal().movedim(-1, 0)
+    if factor <= 1:
+        torch.testing.assert_close(found, full)
+    else:
+        excess, texture = (x.sum((1, 2)) - full.sum((1, 2)) for x in (found, given))
+        assert bool((excess > 0).all()) and bool((excess < 0.75 * texture).all())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_coarse_noise_of_a_gray_picture_is_found_beneath_fine_texture(seed):
+    """The texture, which is strong in some windows, has all of the power in the middle of the frequencies."""
+    generator = torch.Generator().manual_seed(seed)
+    strength = 0.01 * torch.linspace(0, 1, SIZE[0], dtype=torch.float64).square()[:, None, None]
+    truth = 0.5 + strength * torch.randn(*SIZE, 1, generator=generator, dtype=torch.float64)
+    found = cn.estimate_noise(
+        truth + 0.06 * cn.NoiseModel(gaussian_spectrum(2.0, 1), floor=1.0).process(SIZE, 1, generator)
     )
-    torch.testing.assert_close(made.floor * made.spectrum, full.floor * full.spectrum)
+    assert found.kind == "colored" and math.sqrt(found.floor) == pytest.approx(0.06, rel=0.25)
 
 
 @pytest.mark.parametrize("gain", [0.005, 0.02])

@@ -57,14 +57,18 @@ def test_the_smallest_pictures_are_divided_into_pixels_with_their_means(shape):
     assert torch.allclose(large.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3)), picture, atol=1e-9)
 
 
-def test_noise_is_found_and_smoothed():
+def test_noise_is_removed_where_it_matters():
     truth, sigma = synthetic_photograph(128, 128), 0.05
     small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
     white = sigma * torch.randn(small.shape, generator=torch.Generator().manual_seed(0))
-    made = cn.upscale(small + white, 2.0)
-    assert made.report.noise == pytest.approx(sigma, rel=0.15)
+    made, smoothed = cn.upscale(small + white), cn.upscale(small + white, prior=None)
+    assert made.report.removed[0]["floor"] == pytest.approx(sigma**2, rel=0.3) and smoothed.report.removed is None
+    assert smoothed.report.noise == pytest.approx(sigma, rel=0.15)
+    assert cn.psnr(made.signal, truth) > cn.psnr(smoothed.signal, truth) + 1
     fit = cn.fit(cn.Samples(cn.AreaLattice((64, 64)), small + white))
-    assert cn.psnr(made.signal, truth) > cn.psnr(fit.render((128, 128)), truth) + 1
+    assert cn.psnr(smoothed.signal, truth) > cn.psnr(fit.render((128, 128)), truth) + 1
+    faint = cn.upscale(small + 0.02 * white)
+    assert faint.report.removed is None and faint.report.noise < 0.01
 
 
 def test_stein_s_strength_is_near_the_best():
@@ -130,3 +134,15 @@ def test_a_constant_picture_stays_so_and_says_nothing_of_the_error(prior):
     made = cn.upscale(torch.full((24, 20, 3), 0.3, dtype=torch.float64), 2.0, prior=prior)
     assert torch.allclose(made.signal, torch.full((48, 40, 3), 0.3, dtype=torch.float64))
     assert made.expected_psnr is None
+
+
+def test_texture_that_looks_like_noise_stays():
+    """A rough random field of one channel, in which colored noise is found, is enlarged as one without noise is."""
+    frequency = torch.hypot(*torch.meshgrid(*(torch.fft.fftfreq(128).double(),) * 2, indexing="ij"))
+    frequency[0, 0] = 1
+    white = torch.randn(128, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    field = torch.fft.ifft2(torch.fft.fft2(white) * frequency**-1.25).real
+    field = 0.5 + 0.12 * field / field.std()
+    assert cn.estimate_noise(field).kind == "colored"
+    assert cn.upscale(field).report.removed is None
+    assert cn.upscale(field + 0.2 * white.roll(5, 0)).report.removed is not None
