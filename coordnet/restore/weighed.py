@@ -20,9 +20,9 @@ ADDED = 0.7  # standard deviation of noise that is added for a comparison, relat
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.2 to 1.
 LEAST_WEIGHT = 0.15
-# Relative error of the estimated standard deviation, in the root mean square, times the root of the number of points: 2
-# to 5 for pictures of 12 to 128 gray pixels a side, 1 to 4 for colors.
-LEVEL_ERROR = 4.0
+# Relative error of the estimated standard deviation, times the number of points: it is 0.18, 0.14, 0.04 and 0.03 in the
+# root mean square for 24, 32, 48 and 64 gray pixels a side.
+LEVEL_ERROR = 100.0
 # Least error to expect, relative to the range, of pictures for which layers multiply bfloat16. On 87 noisy pictures
 # that costs 0.00 dB in the mean above 0.03 and 0.02 at most, 0.03 from 0.014 to 0.02 and up to 0.24 dB below 0.01.
 ROUNDED_ABOVE = 0.03
@@ -72,7 +72,7 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     other = by_denoiser(prior, noisier, first, more, one, math.inf)  # rounding hardly changes the weight
     error, second = ((f - target).double().flatten() for f in (first, other))
     share = least_squares_share(error, second)
-    doubt = LEVEL_ERROR / math.sqrt(math.prod(noisy.shape[:-1])) * _slope(noise.double().flatten(), second - error)
+    doubt = LEVEL_ERROR / math.prod(noisy.shape[:-1]) * _slope(noise.double().flatten(), second - error)
     if share - math.hypot(share_deviation(error, second, share), doubt) < LEAST_WEIGHT:
         return Weighed(0.0, 1.0)
     weight = share * (2 - share)
