@@ -299,12 +299,14 @@ def demosaic(
     ] = "none",
     prior: options.PriorText = "auto",
     denoiser: options.DenoiserText = None,
+    demosaicker: options.DemosaickerText = None,
     common: options.Batch,
 ) -> None:
     """Turn a Bayer mosaic into a color picture; without noise, the color that each pixel measured stays the same."""
     from coordnet.cli import restore
 
-    restore.demosaic(signals, pattern, sigma, noise, prior, denoiser, common)
+    asked = {"sigma": sigma, "noise": noise, "prior": restore.mosaic_prior(prior, denoiser, demosaicker)}
+    restore.demosaic(signals, pattern, asked, common)
 
 
 @command

@@ -43,6 +43,14 @@ DenoiserText = Annotated[
         "PACKAGE:CLASS,weights=PATH for a torch.nn.Module of (x, sigma), such as deepinv.models:DRUNet.",
     ),
 ]
+DemosaickerText = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="A trained network that demosaics, weighed beside what the other options take: PACKAGE:CLASS,weights=PATH "
+        "for a torch.nn.Module of a mosaic, with pattern=GRBG where its mosaics are not RGGB.",
+    ),
+]
 PriorText = Annotated[str, Option(help=f"auto, {PRIOR_NAMES}.")]
 Uncertainty = Annotated[
     bool,

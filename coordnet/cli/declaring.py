@@ -17,8 +17,8 @@ from coordnet import _checks
 
 # The group of each option by its name; those not named say what is read, and how.
 GROUPS = {
-    "Prior and model": "prior robust encoder encoding head solver epochs lr tune criterion folds blending sigma "
-    "uncertainty",
+    "Prior and model": "prior denoiser demosaicker robust encoder encoding head solver epochs lr tune criterion folds "
+    "blending sigma uncertainty",
     "Output": "out report figures model html force json quiet",
     "Running": "seed seeds device memory workers dask retry help",
 }
@@ -69,7 +69,7 @@ EXAMPLES = {
     "demosaic": (
         "coordnet demosaic raw.tif --pattern RGGB -o color.tiff",
         "coordnet demosaic raw.png --noise camera --out color",
-        "coordnet demosaic raws/ --pattern BGGR --out color --workers 4",
+        "coordnet demosaic raws/ --demosaicker demosaicnet:BayerDemosaick,weights=bayer.pth,pattern=GRBG --out color",
     ),
     "bench gpu": (
         "coordnet bench gpu --data data",

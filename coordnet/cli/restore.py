@@ -24,6 +24,7 @@ from coordnet.networks.several_reports import TiledReport
 from coordnet.plots.fits import noise_figure, restoration_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
+from coordnet.priors.denoiser import Demosaicker
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.restored import InpaintReport, Restored, Tiles
@@ -105,22 +106,24 @@ def _mask_of(signal: str, mask: Path | None) -> list[Path]:
     return sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)[:1]
 
 
-def demosaic(
-    signals: list[str], pattern: str, sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
-) -> None:
-    """Fill the two colors that each pixel of a mosaic did not measure."""
-    options = {"sigma": sigma, "noise": noise, "prior": required_prior(prior, denoiser)}
-    work = partial(_demosaic, bayer=Bayer(pattern.upper()), **options)
+def mosaic_prior(prior: str, denoiser: str | None, demosaicker: str | None) -> Prior | Literal["auto"]:
+    """Return the prior of a mosaic that texts name; a demosaicker is weighed beside what the others name."""
+    others = required_prior(prior, denoiser)
+    if demosaicker is None:
+        return others
+    return replace(Demosaicker.named(demosaicker), pilot=None if others == "auto" else others)
+
+
+def demosaic(signals: list[str], pattern: str, asked: dict[str, Any], common: Batch) -> None:
+    """Fill the two colors that each pixel of a mosaic did not measure; asked are ``sigma``, ``noise``, ``prior``."""
+    work = partial(_demosaic, bayer=Bayer(pattern.upper()), asked=asked)
     each("demosaic", partial(restored, "demosaic", work, kinds=("image",)), signals, common)
 
 
-def _demosaic(
-    signal: str, media: Media, values: Tensor, common: Common, bayer: Bayer, sigma: float | None, noise: str, prior: Any
-) -> Shown:
+def _demosaic(signal: str, media: Media, values: Tensor, common: Common, bayer: Bayer, asked: dict[str, Any]) -> Shown:
     if media.depth == "bool":
         raise MediaError(f"{signal}: expected a mosaic of numbers, found one bit for each pixel")
-    options = {"noise": noise, "prior": prior, "seed": common.seed, "progress": common.progress}
-    made = demosaiced(values, bayer.pattern, sigma, **options)
+    made = demosaiced(values, bayer.pattern, **asked, seed=common.seed, progress=common.progress)
     return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
 

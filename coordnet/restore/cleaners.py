@@ -317,7 +317,7 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     denoiser, pilot = cast(Denoiser, prior), cast(Prior, cast(Denoiser, prior).pilot)
     clean = CLEANERS[pilot.cleans_by]
     estimate, error, learned = clean(pilot, signal, noise)
-    level = noise_level(signal)
+    level = noise_level(signal) if noise.given else noise.level
 
     def without(noisier: Signal, sigma: float) -> Signal:
         return clean(pilot, noisier, Noise(sigma, given=True))[0]
@@ -327,7 +327,7 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
         weighed = weigh(denoiser, without, signal, level, noise.one, seed)
     if not weighed.weight:
         return estimate, error, learned
-    step = by_denoiser(denoiser, signal, estimate, level, noise.one) - estimate
+    step = by_denoiser(denoiser, signal, estimate, level, noise.one, error) - estimate
     weight = torch.tensor([[weighed.weight]], device=signal.device)
     expected = None if error is None else weighed.ratio * error
     return estimate + weighed.weight * step, expected, {**learned, DENOISER_WEIGHT: weight}

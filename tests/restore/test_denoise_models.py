@@ -122,7 +122,7 @@ def test_lost_pixels_are_filled(generator):
 def test_no_mask_is_doubted_where_none_was_given(recwarn, generator):
     """Under strong noise the pixels around lost ones tell little of them, as under a mask that is inverted."""
     draws = torch.rand(2, 64, 64, 1, generator=generator)
-    picture = (draws[0] * 1.2 - 0.1).clamp(0, 1)
+    picture = 0.2 + 0.6 * draws[0]
     made = cn.denoise(torch.where(draws[1] < 0.1, 0.0, torch.where(draws[1] > 0.9, 1.0, picture)))
     assert made.report.noise["lost"] > 0.15 and not recwarn.list
 
@@ -151,6 +151,21 @@ def test_strokes_and_sparks_are_details():
     picture[4::9, 5::12] = picture[5::9, 5::12] = 0.0
     picture[1::9, 9::12] = picture[1::9, 10::12] = 1.0
     assert lost_pixels(picture) is None
+
+
+@pytest.mark.parametrize("sigma", [0.2, 0.3])
+def test_noise_that_was_clipped_loses_no_pixels(sigma, generator):
+    truth = 0.45 + 0.1 * synthetic_photograph(64, 60, 1)
+    noisy = (truth + sigma * torch.randn(truth.shape, generator=generator)).clamp(0, 1)
+    assert lost_pixels(noisy) is None
+
+
+def test_pixels_are_lost_beside_noise(generator):
+    noisy = 0.3 + 0.3 * synthetic_photograph(64, 60, 1) + 0.1 * torch.randn(64, 60, 1, generator=generator)
+    drawn = torch.rand(64, 60, generator=generator)
+    lost = drawn < 0.1
+    found = lost_pixels(torch.where(lost.unsqueeze(-1), (drawn < 0.05).unsqueeze(-1).to(noisy), noisy.clamp(0, 1)))
+    assert found is not None and int((found & lost).sum()) > 0.8 * int(lost.sum())
 
 
 def code(generator):

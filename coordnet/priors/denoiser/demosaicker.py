@@ -11,6 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.priors.base import Prior
+from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import SYMMETRIES, called, on_device, turned, turned_back
 from coordnet.priors.denoiser.plug_and_play import Scale
@@ -62,6 +63,15 @@ class Demosaicker(PilotedPrior):
     def __post_init__(self) -> None:
         super().__post_init__()
         _checks.choice("pattern", self.pattern, BAYER_PATTERNS)
+
+    @classmethod
+    def named(cls, text: str) -> "Demosaicker":
+        """Return the function of ``PACKAGE:CLASS,weights=PATH``, with ``pattern=GRBG`` where it is not RGGB.
+
+        ``network_of`` says more, and what is raised.
+        """
+        network, options = network_of(text, "demosaicker", {"pattern": lambda _, value: value.upper()}, {})
+        return cls(network, **options)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> "DemosaickedPlan":
         """Return the plan for a mosaic; a ``ValueError`` is raised if there is none, or another encoding."""

@@ -3,6 +3,7 @@
 import importlib
 import importlib.metadata
 import inspect
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,43 +70,47 @@ def _weights() -> Path:
 
 
 NAMES = {"ffdnet": ffdnet}
-FORM = f"{', '.join(NAMES)} or PACKAGE:CLASS,weights=PATH"
+FORM = "PACKAGE:CLASS,weights=PATH"
+Reader = Callable[[str, str], Any]  # the name of an option and its text to its value
 
 
-def network_of(text: str) -> tuple[nn.Module, dict[str, Any]]:
-    """Return the network that a name or ``PACKAGE:CLASS,weights=PATH`` says, and its ``channels`` and ``multiple``.
+def network_of(
+    text: str, argument: str, own: Mapping[str, Reader], names: Mapping[str, Callable[[], nn.Module]]
+) -> tuple[nn.Module, dict[str, Any]]:
+    """Return the network that a name or ``PACKAGE:CLASS,weights=PATH`` says, and the values of ``own`` options.
 
-    Other options are whole numbers for the class, as in ``deepinv.models:DRUNet,weights=drunet.pth,in_channels=3``. A
-    class that loads weights of its own unless ``pretrained`` is None, as deepinv's do, gets that. A ``ValueError`` is
-    raised for another form, a package or class that is not there, and weights that do not fit.
+    These are a prior's. Other options are whole numbers for the class, as in
+    ``deepinv.models:DRUNet,weights=drunet.pth,in_channels=3``. A class that loads weights of its own unless
+    ``pretrained`` is None, as deepinv's do, gets that. A ``ValueError`` with the name of the ``argument`` is raised for
+    another form, a package or class that is not there, and weights that do not fit.
     """
-    if text in NAMES:
-        return NAMES[text](), {}
+    if text in names:
+        return names[text](), {}
     where, *parts = text.split(",")
     package, colon, name = where.partition(":")
     options = {key: value for key, _, value in (part.partition("=") for part in parts)}
     if not (package and colon and name and options.get("weights")):
-        raise _checks.wrong("denoiser", FORM, repr(text))
+        raise _checks.wrong(argument, " or ".join([*names, FORM]), repr(text))
     path = Path(options.pop("weights"))
-    numbers = {key: _whole(key, value) for key, value in options.items()}
-    asked = {key: numbers.pop(key) for key in ("channels", "multiple") if key in numbers}
-    return _loaded(_made(package, name, numbers), path), asked
+    asked = {key: own[key](key, options.pop(key)) for key in own if key in options}
+    numbers = {key: whole(key, value) for key, value in options.items()}
+    return _loaded(_made(argument, package, name, numbers), path), asked
 
 
-def _made(package: str, name: str, options: dict[str, Any]) -> nn.Module:
+def _made(argument: str, package: str, name: str, options: dict[str, Any]) -> nn.Module:
     """Return an instance of a package's class, whose code is another's and may raise anything."""
     try:
         kind = getattr(importlib.import_module(package), name)
     except Exception as error:
-        raise _refused("denoiser", f"a class {name} in an installed package {package}", error) from None
+        raise _refused(argument, f"a class {name} in an installed package {package}", error) from None
     if not (inspect.isclass(kind) and issubclass(kind, nn.Module)):
-        raise _checks.wrong("denoiser", "a class of torch.nn.Module", f"{package}:{name}")
+        raise _checks.wrong(argument, "a class of torch.nn.Module", f"{package}:{name}")
     try:
         if "pretrained" in inspect.signature(kind).parameters:
             options = {"pretrained": None, **options}
         return kind(**options)
     except Exception as error:
-        raise _refused("denoiser", f"options of {package}:{name}", error) from None
+        raise _refused(argument, f"options of {package}:{name}", error) from None
 
 
 def _loaded(network: nn.Module, path: Path) -> nn.Module:
@@ -125,7 +130,8 @@ def _refused(name: str, expected: str, error: Exception) -> ValueError:
     return _checks.wrong(name, expected, f"{type(error).__name__} ({str(error).partition(chr(10))[0]})")
 
 
-def _whole(key: str, value: str) -> int:
+def whole(key: str, value: str) -> int:
+    """Return the whole number that the text of an option is; a ``ValueError`` is raised for another text."""
     try:
         return int(value)
     except ValueError:

@@ -18,7 +18,7 @@ from coordnet.networks.fit_reports import DenoiserReport
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
-from coordnet.priors.denoiser.named import network_of
+from coordnet.priors.denoiser.named import NAMES, network_of, whole
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import RELAXATION, Scale, entries, falling, plug_and_play
@@ -186,7 +186,7 @@ class Denoiser(DenoiserParameters):
     @classmethod
     def named(cls, text: str) -> "Denoiser":
         """Return the denoiser of a name, "ffdnet", or of ``PACKAGE:CLASS,weights=PATH``; see ``network_of``."""
-        network, options = network_of(text)
+        network, options = network_of(text, "denoiser", {"channels": whole, "multiple": whole}, NAMES)
         return cls(network, **options)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:

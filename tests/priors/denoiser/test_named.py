@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import coordnet as cn
+from coordnet.cli.restore import mosaic_prior
 from coordnet.cli.specs import parse_prior
 from coordnet.priors.denoiser import named
 from tests.helpers import synthetic_photograph
@@ -85,6 +86,29 @@ def test_what_other_code_raises_is_one_line(code, found, tmp_path, monkeypatch):
     assert len(str(refused.value).splitlines()) == 1
 
 
+def test_a_demosaicker_gets_its_weights_and_pattern_and_others_beside_it(weights):
+    made = mosaic_prior("auto", None, f"{WHERE},weights={weights},pattern=grbg,channels_in=3")
+    assert (made.pattern, made.text, made.pilot) == ("GRBG", "demosaicker:Scaled", None)
+    beside = mosaic_prior("auto", f"{WHERE},weights={weights}", f"{WHERE},weights={weights}")
+    assert beside.pattern == "RGGB" and beside.pilot.text == "denoiser:Scaled"
+    assert mosaic_prior("local", None, f"{WHERE},weights={weights}").pilot == cn.Local()
+    assert mosaic_prior("local", None, None) == cn.Local()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ffdnet", "`demosaicker`: expected PACKAGE:CLASS,weights=PATH, received 'ffdnet'"),
+        ("nowhere_at_all:Net,weights=a.pth", "`demosaicker`: expected a class Net in an installed package"),
+        ("math:pi,weights=a.pth", "`demosaicker`: expected a class of torch.nn.Module"),
+        (f"{WHERE},weights=a.pth,channels=3", "`demosaicker`: expected options of"),
+    ],
+)
+def test_what_is_no_demosaicker_is_refused(text, found):
+    with pytest.raises(ValueError, match=found):
+        cn.Demosaicker.named(text)
+
+
 def test_a_denoiser_is_weighed_and_so_not_beside_a_prior(weights):
     assert parse_prior("auto", f"{WHERE},weights={weights}").name == "denoiser"
     with pytest.raises(ValueError, match="`prior`: expected auto beside a denoiser"):
@@ -126,3 +150,14 @@ def test_the_command_takes_it(weights, run, tmp_path):
     assert status == 2
     assert err.startswith("coordnet: --denoiser: expected ffdnet or PACKAGE") and len(err.splitlines()) == 1
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("weights", ["net.safetensors"], indirect=True)
+def test_the_command_demosaic_takes_a_demosaicker(weights, run, tmp_path):
+    np.save(tmp_path / "raw.npy", synthetic_photograph(8, 8)[..., 0].numpy())
+    given = (f"{WHERE},weights={weights}", "--out", "made", "--quiet")
+    status, _, err = run("demosaic", "raw.npy", "--demosaicker", *given)
+    assert status == 2 and err.startswith("coordnet: raw.npy: `f`: expected a function of pictures")
+    status, _, err = run("demosaic", "raw.npy", "--demosaicker", "other", "--out", "no", "--quiet")
+    assert status == 2 and err.startswith("coordnet: --demosaicker: expected PACKAGE:CLASS,weights=PATH")
+    assert len(err.splitlines()) == 1 and not (tmp_path / "no").exists()

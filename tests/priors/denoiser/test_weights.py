@@ -20,7 +20,8 @@ from coordnet.priors.local.weights import (
     sure_share,
     typical,
 )
-from coordnet.restore.weighed import weigh
+from coordnet.restore import weighed as weighed_module
+from coordnet.restore.weighed import ADDED, by_denoiser, weigh
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -110,6 +111,49 @@ def test_added_noise_gives_nearly_the_weight_of_two_errors_that_are_known():
         assert found.weight == pytest.approx(best * (2 - best), abs=0.02)
         left = ((1 - found.weight) * 0.1) ** 2 + (found.weight * 0.07) ** 2
         assert found.ratio == pytest.approx(left / 0.1**2, rel=0.1)
+
+
+def test_a_denoiser_that_changes_nothing_has_no_weight_where_few_points_tell_the_noise():
+    """The weight found is the error of the variance, which is more certain the larger the picture is."""
+    for side, known in ((24, False), (240, True)):
+        noisy = 0.5 + 0.1 * torch.randn(side, side, 1, generator=torch.Generator().manual_seed(side))
+        unchanged = cn.Denoiser(identity, channels=1, multiple=1)
+        found = weigh(unchanged, lambda noisier, sigma: torch.full_like(noisier, 0.5), noisy, 0.08, 1.0, 7)
+        assert bool(found.weight) == known
+        if known:
+            share = (0.1**2 / 0.08**2 - 1) / (0.1**2 / 0.08**2 + ADDED**2)
+            assert found.weight == pytest.approx(share * (2 - share), rel=0.1)
+
+
+def test_noise_is_added_as_clipping_left_it():
+    """On black, noise of variance (1/2 - 1/2π) σ² is left."""
+    mean, given = torch.where(torch.arange(100) < 20, 0.0, 0.5).expand(100, 100).unsqueeze(-1), []
+    noisy = (mean + 0.1 * torch.randn(mean.shape, generator=torch.Generator().manual_seed(1))).clamp(0, 1)
+    unchanged = cn.Denoiser(identity, channels=1, multiple=1)
+    weigh(unchanged, lambda noisier, sigma: given.append(noisier) or noisier, noisy, 0.1, 1.0, 1)
+    more = (given[0] - noisy)[..., 0]
+    left = math.sqrt(1 / 2 - 1 / (2 * math.pi))
+    assert float(more[:, :18].std() / more[:, 22:].std()) == pytest.approx(left, rel=0.15)  # of means that vary
+    assert float(more[:, 22:].std()) == pytest.approx(0.1 * ADDED, rel=0.15)
+
+
+class Mean:
+    """A lattice denoiser that changes nothing."""
+
+    def mean(self, x, sigma):
+        return x
+
+
+def test_layers_are_rounded_where_the_error_to_expect_hides_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        weighed_module, "LatticeDenoiser", lambda *_, rounded_from: asked.append(rounded_from) or Mean()
+    )
+    noisy = torch.rand(16, 16, 3, generator=torch.Generator().manual_seed(1))
+    for error in (None, 1e-4, 1e-2):
+        by_denoiser(cn.Denoiser(identity), noisy, noisy, 0.01, 1.0, error)
+    by_denoiser(cn.Denoiser(identity), 100 * noisy, 100 * noisy, 0.01, 1.0, 1e-2)
+    assert asked == [math.inf, math.inf, 0.0, math.inf]
 
 
 def test_a_denoiser_has_no_weight_where_noise_hides_which_estimate_is_better():
