@@ -109,6 +109,14 @@ def test_a_constant_stays_one():
     torch.testing.assert_close(made, torch.full((8, 8, 1), 0.5))
 
 
+def test_a_few_large_errors_do_not_give_the_weight(generator):
+    before = torch.randn(10, 40, dtype=DOUBLE, generator=generator)
+    second = torch.randn(10, 40, dtype=DOUBLE, generator=generator) / 2
+    share = _sure_share(before, second)
+    before[0, :2], second[0, :2] = 200.0, -100.0  # which together ask for a share of 2/3
+    assert 0.7 < share == pytest.approx(_sure_share(before, second), abs=0.02)
+
+
 def test_strengths_rise_until_errors_do():
     errors = {1.0: 3.0, 2.0: 2.0, 4.0: 2.5, 8.0: 1.0}
     tried = _tried(list(errors), lambda strength: torch.tensor([errors[strength]]))

@@ -21,7 +21,7 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.plans.posterior import Posterior
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.measured import LEARNING_TOLERANCE
-from coordnet.priors.local.weights import SURE, least_squares_share
+from coordnet.priors.local.weights import SURE, least_squares_share, typical
 from coordnet.priors.variation.minimum import Signal, least_variation, mean_gradient
 from coordnet.sampling.samples import Geometry
 
@@ -249,8 +249,12 @@ def _report(adaptive: Any, chosen: Choice) -> WeighedVariationReport:
 
 
 def _sure_share(before: Float[Tensor, "groups members"], second: Tensor) -> float:
-    """Return the weight of least squared errors; 0 unless the mean of their logarithms surely falls, group by group."""
-    share = least_squares_share(before, second)
+    """Return the weight of least squared errors; 0 unless the mean of their logarithms surely falls, group by group.
+
+    Errors that are outliers of either fit, those of a few low frequencies, do not give it.
+    """
+    told = typical(before.flatten()) & typical(second.flatten())
+    share = least_squares_share(before.flatten()[told], second.flatten()[told])
     share = share if share < 1 - LEAST_WEIGHT else 1.0
     falls = _logs(before) - _logs(before + share * (second - before))
     return share if falls.mean() > SURE * falls.std() / len(falls) ** 0.5 else 0.0
