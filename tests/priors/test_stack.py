@@ -15,6 +15,7 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
+from coordnet.priors.local import masks
 from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, HiddenErrors, Traits, stacked_weights
 from coordnet.sampling.scattered import MARGIN
 from tests.helpers import synthetic_photograph
@@ -506,6 +507,18 @@ def test_sparse_samples_are_judged_in_one_window_of_limited_size():
     held = HeldOut.draw(samples, 0.15, 0)
     (window,) = held.windows(1200, 3)
     assert window.values[0].numel() <= 2**15 * 1.02 and int(window.hidden.sum()) >= 10
+
+
+@pytest.mark.slow
+def test_fits_to_clips_are_weighed_at_all_samples_that_they_hid(monkeypatch):
+    monkeypatch.setattr(masks, "GROUPED", 2**12)  # only pictures have a middle
+    still = synthetic_photograph(40, 40).mean(-1, keepdim=True).double()
+    clip = torch.stack([still.roll(max(0, t - 9), 1) for t in range(12)])
+    report = cn.fit(masked(clip, 0.3)).report
+    (local,) = [fit for fit in report.fits if fit.prior == "local"]
+    psnr = {c.prior: c.hold_out_psnr for c in report.candidates}
+    assert psnr["adaptive"] == pytest.approx(local.hold_out_psnr["pilot"], abs=1e-3)
+    assert psnr["local"] == pytest.approx(local.groups[-1].hold_out_psnr["local"], abs=1e-3)
 
 
 @pytest.mark.slow

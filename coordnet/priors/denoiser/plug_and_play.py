@@ -99,16 +99,21 @@ class _Nearest:
         return _Nearest(self.measurement.select(kept), self.ratio)
 
 
-def measured(values: Float[Tensor, "channels *samples"], measurement: ForwardModel, noise: float) -> Nearest:
+def measured(
+    values: Float[Tensor, "channels *samples"],
+    measurement: ForwardModel,
+    noise: float,
+    tolerance: float = NEAREST_TOLERANCE,
+) -> Nearest:
     """Return the map for values of any operator S with weights W and noise of a standard deviation, above 0.
 
-    It solves (SᵀWS + σ²/s²) (x - v) = SᵀW (y - S v) by conjugate gradients.
+    It solves (SᵀWS + σ²/s²) (x - v) = SᵀW (y - S v) by conjugate gradients up to a relative residual.
     """
 
     def nearest(v: Tensor, s: float) -> Tensor:
         error = measurement.backproject(values - measurement(v.unsqueeze(0)))
         system = _Nearest(measurement, (noise / s) ** 2)
-        return v + conjugate_gradients(system, error, tolerance=NEAREST_TOLERANCE, steps=MOST_STEPS).x[0]
+        return v + conjugate_gradients(system, error, tolerance=tolerance, steps=MOST_STEPS).x[0]
 
     return nearest
 

@@ -44,14 +44,13 @@ class TotalVariation(Prior):
     Notes
     -----
     Rudin, Osher and Fatemi, "Nonlinear total variation based noise removal algorithms" (1992); Chambolle, "An algorithm
-    for total variation minimization and applications" (2004), has the proximal map, which is scikit-image's.
+    for total variation minimization and applications" (2004), has the dual of the proximal map.
     """
 
     name: ClassVar[str] = "total-variation"
     usage: ClassVar[str] = " (constant parts with steps)"
     learns: ClassVar[bool] = True
     samples: ClassVar[tuple[Sampled, ...]] = ("measurements",)
-    on_cpu: ClassVar[bool] = True
     strength: float | None = None
     pilot: Adaptive | None = None
     share: float | None = None
