@@ -55,7 +55,9 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
 FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
 PREDICTED = 2**12  # nodes that are predicted at a time: their covariances with 1,000 samples take 32 megabytes
-NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)  # variances of noise that are tried, relative to the process's
+# Variances of noise that are tried, relative to the process's, which may be a hundred times that of the samples if its
+# scale is longer than their extent.
+NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True)
