@@ -111,6 +111,11 @@ def test_planted_numbers_are_found(smoothness, noise):
     assert np.median([report.nugget for report in reports]) == pytest.approx(noise**2, abs=0.03)
 
 
+def test_little_noise_of_a_smooth_process_is_found():
+    fits = [cn.fit(row(process(2.5, 16.0, 400, seed, 0.01)), prior=cn.Kriging()) for seed in range(5)]
+    assert np.median([fit.report.nugget for fit in fits]) == 1e-4
+
+
 def test_fits_of_planted_processes_are_nearly_as_good_as_with_their_own_numbers():
     ratios = []
     for seed in range(12):
