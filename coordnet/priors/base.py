@@ -172,7 +172,8 @@ class Prior(ABC):
 
     def with_noise(self, sigma: float) -> "Prior":
         """Return the prior for noise of a standard deviation; a ``ValueError`` is raised if it takes none."""
-        raise _checks.wrong("prior", "auto, or cn.Local() (--prior local), because the samples have noise", repr(self))
+        expected = "auto, or cn.Local() (--prior local), because the samples have noise"
+        raise _checks.wrong("prior", expected, f"cn.{type(self).__name__}")
 
     @property
     def keeps_samples(self) -> bool:

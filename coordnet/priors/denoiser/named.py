@@ -127,7 +127,8 @@ def _loaded(network: nn.Module, path: Path) -> nn.Module:
 
 def _refused(name: str, expected: str, error: Exception) -> ValueError:
     """Return the refusal of an argument because of an error, of which the first line says enough."""
-    return _checks.wrong(name, expected, f"{type(error).__name__} ({str(error).partition(chr(10))[0]})")
+    said = str(error).partition("\n")[0].partition(". ")[0]  # PyTorch goes on with unsafe advice
+    return _checks.wrong(name, expected, f"{type(error).__name__} ({said})")
 
 
 def whole(key: str, value: str) -> int:
