@@ -15,6 +15,7 @@ from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, wind
 from coordnet.sampling.samples import Geometry, Samples, known_entries
 from coordnet.sampling.scattered import ScatteredPoints
 
+SPACING_OFF = 1e-9  # part of their distance by which equally spaced coordinates may be off in any dtype
 SPACING_ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
 Coordinates = np.ndarray | Tensor | Sequence[Any]
 
@@ -207,13 +208,21 @@ def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
     if bool((steps <= 0).any()):
         at = int((steps <= 0).nonzero()[0, 0])
         raise _checks.wrong(name, "increasing numbers, each once", f"{result[at]:.6g}, {result[at + 1]:.6g}")
-    return _evenly(result) if _is_even(result, given.dtype) else result
+    return evened(result, torch.finfo(given.dtype if given.dtype.is_floating_point else torch.float64).eps)
 
 
-def _is_even(x: Float[Tensor, " n"], dtype: torch.dtype = torch.float64) -> bool:
-    """Whether increasing coordinates are equally spaced to the rounding of the dtype that they were given in."""
-    eps = torch.finfo(dtype if dtype.is_floating_point else torch.float64).eps
-    return float((x - _evenly(x)).abs().max()) <= SPACING_ROUNDING * eps * float(x.abs().max())
+def evened(x: Float[Tensor, " n"], eps: float) -> Float[Tensor, " n"]:
+    """Return increasing coordinates, at equal distances if they are so to the rounding of a dtype with an epsilon."""
+    return _evenly(x) if _is_even(x, eps) else x
+
+
+def _is_even(x: Float[Tensor, " n"], eps: float = torch.finfo(torch.float64).eps) -> bool:
+    """Whether increasing coordinates are equally spaced to the rounding of a dtype with an epsilon, or of a sum.
+
+    Longitudes from 0° to 360° that were turned into ones from -180° on, such as -2° of 358°, keep the rounding of 358.
+    """
+    rounding = max(SPACING_ROUNDING * eps * float(x.abs().max()), SPACING_OFF * float(x[-1] - x[0]) / len(x))
+    return float((x - _evenly(x)).abs().max()) <= rounding
 
 
 def _evenly(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

@@ -60,3 +60,10 @@ def test_lengths_that_do_not_match_are_refused():
         cn.Samples(lattice, torch.rand(4, 3, 1))
     with pytest.raises(ValueError, match="`coordinates`: expected 2 arrays"):
         lattice.locate([0.0])
+
+
+def test_longitudes_turned_by_the_circle_are_equally_spaced():
+    lon = (np.arange(350, 420) * 0.1 + 324.7) % 360
+    turned = np.sort((lon + 180) % 360 - 180)
+    assert np.ptp(np.diff(turned)) > 0 and cn.RectilinearLattice(turned).is_even
+    assert not cn.RectilinearLattice(turned + 1e-7 * np.arange(70) ** 2).is_even
