@@ -153,7 +153,7 @@ def wrapped(
         count = 0 if around is None else min(max(n // WRAPPED[0], WRAPPED[1]), WRAPPED[2], n)
         inside.append(slice(count, count + n))
         if around is not None:
-            numbers[j] = np.concatenate([x[n - count :] - around, x, x[:count] + around])
+            numbers[j] = labeled.evened(axis, np.concatenate([x[n - count :] - around, x, x[:count] + around]))
             signal = np.take(signal, np.arange(-count, n + count) % n, j)
     return np.ascontiguousarray(signal), numbers, tuple(inside)
 

@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from coordnet import _checks
+from coordnet.sampling.rectilinear import evened
 from coordnet.sampling.sphere import LONGITUDES
 
 DAY = np.timedelta64(1, "D")
 TIME_KINDS = "mM"  # kinds of NumPy's types of durations and dates
 TIME_NAMES = ("time", "t")  # names of dimensions that are times, whatever their coordinates are
 CIRCLE = 360.0  # degrees of longitude
+BELOW = 1e-9  # part of the circle by which a longitude may be below the first one
 CLOSED = 1e-2  # part of a spacing by which coordinates may fail to close their circle
 
 
@@ -70,25 +73,35 @@ class Labeled:
     def numbers(self, axis: str, labels: Any = None) -> Float[np.ndarray, " n"]:
         """Return an axis' coordinates, or others in their units, as increasing numbers; times in days after the first.
 
+        Longitudes go on beyond 360° or 180° where they would begin anew, and others are those nearest above the first.
         A ``ValueError`` is raised if its own coordinates neither increase nor decrease.
         """
-        own = self.own(axis)
-        numbers = own if labels is None else np.asarray(labels, dtype=_kind(own))
+        own = self._going_on(axis, self.own(axis))
+        numbers = own if labels is None else self._going_on(axis, np.asarray(labels, dtype=_kind(own)))
         if own.dtype.kind in TIME_KINDS:
             numbers = (numbers - own[0]) / DAY
         elif own.dtype.kind == "O":  # cftime's
             numbers = np.array([(time - own[0]).total_seconds() / 86400 for time in numbers])
         numbers = np.asarray(_increasing(numbers), dtype=np.float64)
+        if labels is not None and self._is_longitude(axis):
+            numbers = numbers - CIRCLE * np.floor((numbers.min() - own.min()) / CIRCLE + BELOW)
         if labels is None and not (np.diff(numbers) > 0).all():
             steps, shown = np.diff(numbers), _increasing(own)
-            if np.median(steps) < 0:  # they increase but for a jump, as longitudes from 180 to 350, then from 0 to 170
+            if np.median(steps) < 0:  # they increase but for a jump
                 steps, shown = -steps[::-1], shown[::-1]
             at = int(np.argmin(steps))
             kind = "times that increase" if self.has_time and axis == self.axes[0] else "coordinates in order"
             remedy = "drop_duplicates" if shown[at] == shown[at + 1] else "sortby"
             expected = f"{kind}, each once (array.{remedy}({axis!r}))"
             raise _checks.wrong(axis, expected, f"{shown[at]} before {shown[at + 1]}")
-        return numbers
+        return numbers if labels is not None else self.evened(axis, numbers)
+
+    def evened(self, axis: str, numbers: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return numbers along an axis, at equal distances if they are so to the rounding of its own coordinates."""
+        own = self.own(axis)
+        if own.dtype.kind != "f":
+            return numbers
+        return evened(torch.from_numpy(np.array(numbers)), float(np.finfo(own.dtype).eps)).numpy()
 
     def positions(self, axis: str) -> Float[np.ndarray, " n"]:
         """Return numbers that increase along an axis of the signal, as far apart as its coordinates; see ``numbers``.
@@ -97,7 +110,7 @@ class Labeled:
         """
         x = self.numbers(axis)
         is_turned = self.axes.index(axis) in self._flipped(self.array.chunks is None)
-        return -x[::-1] if _decreases(self.own(axis)) and not is_turned else x
+        return -x[::-1] if _decreases(self._going_on(axis, self.own(axis))) and not is_turned else x
 
     def signal(self) -> Any:
         """Return the values (*grid, channels) along increasing coordinates, see ``ordered``."""
@@ -131,8 +144,26 @@ class Labeled:
 
     def _flipped(self, in_memory: bool, onto: Mapping[str, np.ndarray] | None = None) -> tuple[int, ...]:
         """Return the axes that are reversed in the order of the signal, by their own or other coordinates."""
-        turned = (j for j, d in enumerate(self.axes) if _decreases(self.own(d) if onto is None else onto[d]))
+        along = {d: self._going_on(d, self.own(d) if onto is None else onto[d]) for d in self.axes}
+        turned = (j for j, d in enumerate(self.axes) if _decreases(along[d]))
         return tuple(j for j in turned if in_memory or (j == 0 and self.has_time))
+
+    def _is_longitude(self, axis: str) -> bool:
+        """Return whether a name, or the units of its coordinates, are those of longitudes, which are numbers."""
+        names = {axis.lower(), str(self.array[axis].attrs.get("units", "")).lower()}
+        return bool(names & set(LONGITUDES)) and self.own(axis).dtype.kind in "iuf"
+
+    def _going_on(self, axis: str, x: np.ndarray) -> np.ndarray:
+        """Return coordinates as they are, but longitudes such as 350, 355, 0, 5 as 350, 355, 360, 365 in float64.
+
+        So are those whose single step against the others is more than half the circle, if they span no more than it.
+        """
+        steps = np.diff(x) if self._is_longitude(axis) and x.ndim == 1 and len(x) > 2 else np.zeros(0)
+        sense = np.sign(np.median(steps)) if len(steps) else 0.0
+        back = np.flatnonzero(sense * steps < -CIRCLE / 2)
+        if len(back) != 1 or sense * (x[-1] - x[0]) > 0:
+            return x
+        return x + CIRCLE * ((np.arange(len(x)) > back[0]) == (sense > 0))
 
     def labeled(self, values: Any, new: Mapping[str, Any] | None = None) -> Any:
         """Return a signal (*grid, channels) as an array with the dimensions, names and attributes of this one.
@@ -162,8 +193,8 @@ class Labeled:
         A ``ValueError`` is raised if one is given and the coordinates are not equally spaced over it.
         """
         given = None if periods is None else periods.get(axis)
-        x, names = self.own(axis), (axis.lower(), str(self.array[axis].attrs.get("units", "")).lower())
-        if given is None and (periods is not None or not set(names) & set(LONGITUDES)):
+        x = self._going_on(axis, self.own(axis))
+        if given is None and (periods is not None or not self._is_longitude(axis)):
             return None
         if x.dtype.kind not in "iuf" or len(x) < 3:
             return None

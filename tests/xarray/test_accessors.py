@@ -176,11 +176,37 @@ def test_longitudes_that_go_around_are_periodic():
     expected = np.cos(np.radians(lon)) + np.cos(np.radians(3 * lon + 20)) + np.linspace(0, 1, 12)[:, None]
     errors = [float(np.abs(made - expected).max()) for made in (around, cut)]
     assert errors[0] < 0.5 * errors[1]
+    turned = array.roll(lon=7, roll_coords=True).coordnet.fill(prior=prior).roll(lon=-7)
+    assert float(np.abs(turned - expected).max()) < 0.5 * errors[1]
     named = array.rename(lon="x").coordnet.fill(prior=prior, period={"x": 360.0})
     assert np.array_equal(named, around)
     assert np.isfinite(array.fillna(0.0).coordnet.regrid({"lon": np.array([352.5])}, prior=prior)).all()
     with pytest.raises(ValueError, match="`period`: expected x equally spaced over 300"):
         array.rename(lon="x").coordnet.fill(prior=prior, period={"x": 300.0})
+
+
+@pytest.mark.parametrize("step", [1 / 12, 360 / 23])
+def test_coordinates_are_equally_spaced_to_the_rounding_of_float32(step):
+    """The second step goes around the circle."""
+    exact = field()[0, :, :23].assign_coords(lon=np.arange(23) * step)
+    array = exact.assign_coords(lon=exact.lon.astype(np.float32), lat=exact.lat.astype(np.float32))
+    made = fill(array, prior=CHEAP)
+    assert made.report.at is None and fill(exact, prior=CHEAP).report.at is None
+    assert np.isfinite(made.array[:, 2:]).all()
+
+
+@pytest.mark.parametrize("sense", [1, -1])
+def test_longitudes_may_begin_anew_within_a_field(sense):
+    array = field()[..., ::sense]
+    inside = array.assign_coords(lon=array.lon - 4)  # from 2° west to 5° east
+    across = inside.assign_coords(lon=inside.lon % 360)
+    made, wanted = across.coordnet.fill(prior=CHEAP), inside.coordnet.fill(prior=CHEAP)
+    np.testing.assert_array_equal(made, wanted)
+    assert (made.lon == across.lon).all()
+    lon = np.linspace(-1.5, 4.5, 10)[::sense]
+    made = across[0].coordnet.regrid({"lon": lon % 360}, prior=cn.Smoothness())
+    np.testing.assert_array_equal(made, inside[0].coordnet.regrid({"lon": lon}, prior=cn.Smoothness()))
+    assert (made.lon == lon % 360).all()
 
 
 def test_deviations_are_a_second_variable(tmp_path):
@@ -253,7 +279,8 @@ def test_files_keep_their_fill_value(tmp_path):
         (lambda a: a.isel(time=[0, 2, 1]).coordnet.fill(), r"once \(array.sortby\('time'\)\)"),
         (lambda a: a.isel(time=[0, 1, 1]).coordnet.fill(), r"once \(array.drop_duplicates\('time'\)\)"),
         (lambda a: a.isel(lat=[1, 0, *range(2, 18)]).coordnet.fill(), "`lat`: expected coordinates in order"),
-        (lambda a: a.assign_coords(lon=[*range(180, 360, 15), *range(0, 180, 15)]).coordnet.fill(), "345 before 0"),
+        (lambda a: a.assign_coords(lon=[*range(0, 12), 20, *range(12, 23)]).coordnet.fill(), "20 before 12"),
+        (lambda a: a.assign_coords(x=a.lon).swap_dims(lon="x").isel(x=[0, 2, 1]).coordnet.fill(), "`x`: expected"),
         (lambda a: a.assign_coords(lat=[np.nan, *range(17)]).coordnet.fill(), "`lat`: expected coordinates in order"),
         (lambda a: a.coordnet.fill(prior=None), "`prior`: expected auto"),
         (lambda a: a.to_dataset().coordnet.fill("depth"), "`dim`: expected one of"),
