@@ -13,7 +13,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
-from coordnet.networks.fit_reports import DenoiseReport
+from coordnet.networks.fit_reports import DenoiseReport, HumReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
@@ -23,6 +23,7 @@ from coordnet.priors.local import Local
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
 from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
+from coordnet.restore.hum import without_hum
 from coordnet.restore.impulses import may_lose, without_lost
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
@@ -48,6 +49,7 @@ def denoise(
     *,
     noise: NoiseModel | JpegIntervals | str = "auto",
     prior: Prior | Literal["auto"] = "auto",
+    rate: float | None = None,
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -75,7 +77,7 @@ def denoise(
     noise : "auto", "white", "colored", "camera", "rician", NoiseModel or JpegIntervals
         The noise, or the kind of it that is estimated: colored noise has a spectrum, a camera's a variance that is
         affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
-        a row, such as a sound, is that of its quietest windows (``quiet_noise``), with hum. With "auto",
+        a row, such as a sound, is that of its quietest windows (``quiet_noise``). With "auto",
         pictures, clips and volumes have what ``estimate_noise`` finds, pictures after black and white pixels that were
         lost are filled (see ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and
         all signals whose ``sigma`` is given, have white noise.
@@ -89,6 +91,9 @@ def denoise(
         minute for, and summed with the weights found there: mostly the local one alone. Other signals take the adaptive
         one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
         without a filter of its own is fitted to all samples, with their noise.
+    rate : float, optional
+        Samples per second of a sound. The hum of the mains, at 50 or 60 Hz and multiples of it, is looked for and
+        removed before other noise (see ``without_hum``).
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
         not given.
@@ -126,6 +131,8 @@ def denoise(
     """
     seed = _checks.integer("seed", seed, 0)
     if is_divided(signal):
+        if rate is not None:
+            raise _checks.wrong("rate", "none for a Dask array", f"{rate:g}")
         return _in_blocks(signal, sigma, noise, prior, alpha, dimensions, seed, memory)
     values, form = as_signal(signal, dimensions=dimensions)
     values, dims = values.detach(), values.ndim - 1
@@ -135,6 +142,7 @@ def denoise(
     check_values(values)
     if sigma is not None:
         refuse_more_than(values, _checks.nonnegative("sigma", sigma))
+    values, hum = (values, None) if rate is None else _without_hum(values, rate)
     asked = None if prior == "auto" else asked_prior(prior)
     if isinstance(noise, JpegIntervals):
         noise.check(values)
@@ -147,16 +155,26 @@ def denoise(
         values, lost = without_lost(values, largest=largest, progress=progress)
     decided = settled(values, sigma, noise, asked, seed, progress=progress)
     chosen, work, _ = decided
-    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost))
+    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost, hum=hum))
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
     return Restored(whole, fit, report, report.expected_psnr, noise=None if work.is_plain else work.model)
 
 
-def _report(decided: Settled, lost: Tensor | None, expected: float | None = None) -> DenoiseReport:
+def _without_hum(signal: Signal, rate: float) -> tuple[Signal, HumReport | None]:
+    """Return a sound without hum; a ``ValueError`` is raised for other signals, and for a rate that is not positive."""
+    rate = _checks.positive("rate", rate)
+    if signal.ndim != 2:
+        raise _checks.wrong("rate", "none for a signal of several axes", f"{rate:g}")
+    return without_hum(signal, rate)
+
+
+def _report(
+    decided: Settled, lost: Tensor | None, expected: float | None = None, hum: HumReport | None = None
+) -> DenoiseReport:
     """Return the report of what was decided on a signal, some of whose pixels were lost."""
     prior, noise, tried = decided
     given: dict[str, Any] = {"sigma": noise.level, "sigma_given": noise.given, "noise": described(noise, lost)}
-    return DenoiseReport(prior=prior.words, expected_psnr=expected, tried=tried, **given)
+    return DenoiseReport(prior=prior.words, expected_psnr=expected, tried=tried, hum=hum, **given)
 
 
 def _within(
