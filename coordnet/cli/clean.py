@@ -80,7 +80,8 @@ def _chosen(made: Restored[DenoiseReport], axes: int, sigma: float | None, noise
     chosen = f"{words if made.noise is None else made.noise} ({how}), {made.report.prior} prior"
     lost = (made.report.noise or {})["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
-    chosen = chosen if made.report.hum is None else f"{made.report.hum}, then {chosen}"
+    before = made.report.hum or made.report.banding
+    chosen = f"{before}, then {chosen}" if before else chosen
     return chosen + _other_prior(made.report, axes) * (prior == "auto")
 
 

@@ -329,13 +329,26 @@ class HumReport(Reported):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BandingReport(Reported):
+    """The standard deviation of the offsets of the rows and of the columns of a picture that were subtracted."""
+
+    rows: float | None = None
+    columns: float | None = None
+
+    def __str__(self) -> str:
+        """Return the banding in words."""
+        found = [f"{name} of standard deviation {size:.2g}" for name, size in vars(self).items() if size is not None]
+        return f"offsets of {' and of '.join(found)}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DenoiseReport(FitReport):
     """The report of a signal that noise was removed from.
 
     ``sigma`` is the standard deviation of the noise, ``sigma_given`` whether it was given. ``tried`` has the mean
     squared difference by which each prior was judged. ``expected_psnr`` is in dB, None without noise. ``noise`` has the
-    kind of the noise, the floor and the gain of its variance, and the share of the pixels that were lost. ``hum`` is
-    what was removed from a sound before. ``tiles`` are the numbers of tiles along
+    kind of the noise, the floor and the gain of its variance, and the share of the pixels that were lost. ``hum`` and
+    ``banding`` are what was removed from a sound and from a picture before. ``tiles`` are the numbers of tiles along
     each axis and ``overlap`` the samples that they share, if a signal was cut into some, and ``blocks`` says how a Dask
     array is divided.
     """
@@ -346,6 +359,7 @@ class DenoiseReport(FitReport):
     tried: dict[str, float] | None = None
     noise: dict[str, Any] | None = None
     hum: HumReport | None = None
+    banding: BandingReport | None = None
     tiles: list[int] | None = None
     overlap: int | None = None
     blocks: BlocksReport | None = None

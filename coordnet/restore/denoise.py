@@ -20,11 +20,12 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
+from coordnet.restore.banding import without_banding
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
 from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.hum import without_hum
-from coordnet.restore.impulses import may_lose, without_lost
+from coordnet.restore.impulses import may_have_faults, without_lost
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal, count_axes, is_divided
@@ -77,10 +78,11 @@ def denoise(
     noise : "auto", "white", "colored", "camera", "rician", NoiseModel or JpegIntervals
         The noise, or the kind of it that is estimated: colored noise has a spectrum, a camera's a variance that is
         affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
-        a row, such as a sound, is that of its quietest windows (``quiet_noise``). With "auto",
-        pictures, clips and volumes have what ``estimate_noise`` finds, pictures after black and white pixels that were
-        lost are filled (see ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and
-        all signals whose ``sigma`` is given, have white noise.
+        a row, such as a sound, is that of its quietest windows (``quiet_noise``). With "auto", clips and volumes have
+        what ``estimate_noise`` finds, and so have pictures, after offsets of rows and of columns are subtracted (see
+        ``without_banding``; not of a Dask array) and black and white pixels that were lost are filled (see
+        ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and all signals whose
+        ``sigma`` is given, have white noise.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
@@ -150,12 +152,13 @@ def denoise(
             raise _checks.wrong("sigma", "none: a JPEG file says it", repr(sigma))
         return _within(noise, values, asked or Local(), form, Tiles(tuple(values.shape[:-1]), largest), progress)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
-    lost = None
-    if may_lose(values, sigma, noise):
+    banding = lost = None
+    if may_have_faults(values, sigma, noise):
+        values, banding = without_banding(values)
         values, lost = without_lost(values, largest=largest, progress=progress)
     decided = settled(values, sigma, noise, asked, seed, progress=progress)
     chosen, work, _ = decided
-    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost, hum=hum))
+    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost, hum=hum, banding=banding))
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
     return Restored(whole, fit, report, report.expected_psnr, noise=None if work.is_plain else work.model)
 
@@ -168,13 +171,11 @@ def _without_hum(signal: Signal, rate: float) -> tuple[Signal, HumReport | None]
     return without_hum(signal, rate)
 
 
-def _report(
-    decided: Settled, lost: Tensor | None, expected: float | None = None, hum: HumReport | None = None
-) -> DenoiseReport:
-    """Return the report of what was decided on a signal, some of whose pixels were lost."""
+def _report(decided: Settled, lost: Tensor | None, **others: Any) -> DenoiseReport:
+    """Return the report of what was decided on a signal, some of whose pixels were lost, with other fields of it."""
     prior, noise, tried = decided
     given: dict[str, Any] = {"sigma": noise.level, "sigma_given": noise.given, "noise": described(noise, lost)}
-    return DenoiseReport(prior=prior.words, expected_psnr=expected, tried=tried, hum=hum, **given)
+    return DenoiseReport(prior=prior.words, tried=tried, **given, **{"expected_psnr": None, **others})
 
 
 def _within(
@@ -331,7 +332,7 @@ def learn(
         refuse_more_than(torch.cat([values.flatten(0, -2) for values in parts]), _checks.nonnegative("sigma", sigma))
     is_long = Local(noise=1.0).seconds(Setting(Lattice(grid), parts[0].shape[-1], parts[0].device)) > LONGEST_FIT
     asked = (Adaptive() if is_long else None) if prior == "auto" else asked_prior(prior)
-    kept = [without_lost(values) if may_lose(values, sigma, noise) else (values, None) for values in parts]
+    kept = [without_lost(values) if may_have_faults(values, sigma, noise) else (values, None) for values in parts]
     parts, lost = [values for values, _ in kept], next((share for _, share in kept if share is not None), None)
     decided = [settled(v, sigma, noise, asked, seed) for v in parts]
     level = statistics.median_low(made.noise.level for made in decided)
@@ -343,4 +344,4 @@ def learn(
         errors += [] if error is None else [error]
     expected = expected_psnr(statistics.fmean(errors), torch.cat(clean), level) if errors else None
     cleaner = BlockCleaner(chosen.prior, replace(chosen.noise, seed=None), loses_pixels=lost is not None)
-    return cleaner, _report(chosen, lost, expected)
+    return cleaner, _report(chosen, lost, expected_psnr=expected)
