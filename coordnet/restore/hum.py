@@ -36,8 +36,9 @@ FOUND, RELATED = 30.0, 10.0
 # Largest variance of a line's amplitudes relative to that of the sound beside it, and the share of their energy that
 # may be added to it.
 EXPLAINED, UNEVEN = 3.0, 0.15
+ABSENT = 0.02  # largest share of the segments in which a line would be heard and is not; tones begin and end
 COHERENT = 0.3  # share of the energy of amplitudes in their mean from which on a line tells the fundamental
-LEAST_REST = 0.01  # least share of the sound that is left; what is nothing but such lines is no sound with hum
+LEAST_REST = 0.05  # least share of the sound that is left; what is nothing but such lines is no sound with hum
 ROUNDS = 2  # rounds in which the fundamental is found, and in which amplitudes are found
 
 Row = Float[Tensor, "length channels"]
@@ -135,6 +136,13 @@ class Lines:
         )
         return torch.stack([part.sum(1) for part in parts])
 
+    @property
+    def absent(self) -> Float[Tensor, " harmonics"]:
+        """The share of segments in which little else is heard, and less than half of the mean amplitude."""
+        means = self.means.abs().unsqueeze(-1)
+        silent = (self.amplitudes.abs() < means / 2) & (self.beside < means.square() / 16)
+        return silent.double().mean((1, 2))
+
     def robust_means(self) -> Complex[Tensor, "harmonics channels"]:
         """Return means of the amplitudes in which those that differ most have the least weight."""
         means = self.means
@@ -159,6 +167,7 @@ def without_hum(row: Row, rate: float) -> tuple[Row, HumReport | None]:
     lines = _lines(low, rate / every)
     energy, noise, total, uneven, beside = torch.stack([block.sums for block in lines]).sum(0)
     steady = (energy > RELATED * noise) & (uneven <= EXPLAINED * beside + UNEVEN * total)
+    steady &= torch.stack([block.absent for block in lines]).mean(0) <= ABSENT
     if not bool((steady & (energy > FOUND * noise))[:2].any()):
         return row, None
     rest = values - _rendered(lines, steady, row.shape, rate)

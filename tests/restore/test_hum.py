@@ -53,6 +53,7 @@ def notes(t, frequency):
         voice,
         lambda t: notes(t, 100.0) + notes(t + 0.3, 150.0),
         lambda t: (torch.sin(2 * math.pi * 50 * t) * ((t > 2) & (t < 8))).unsqueeze(1) + voice(t),
+        lambda t: (torch.sin(2 * math.pi * 50 * t) * (t > 0.6)).unsqueeze(1),
         lambda t: mains(t, 55.0) + voice(t),  # the pedal of an organ
         lambda t: (torch.sin(2 * math.pi * 350 * t) + torch.sin(2 * math.pi * 440 * t)).unsqueeze(1),  # a dial tone
         lambda t: torch.sin(2 * math.pi * 50 * t).unsqueeze(1),  # nothing but a line
