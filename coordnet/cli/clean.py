@@ -39,7 +39,8 @@ def _denoise(signal: str, common: Batch, sigma: float | None, noise: str, prior:
 def _in_memory(
     signal: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
-    options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
+    rate = media.rate if media.kind == "audio" else None
+    options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed, "rate": rate}
     made = denoised(values, sigma, noise=named_noise(noise, signal), prior=prior, progress=common.progress, **options)
     settings = {name: getattr(made.report, name) for name in ("sigma", "noise", "prior")}
     tiles = made.report.tiles  # None where the picture was fitted as a whole
@@ -79,6 +80,8 @@ def _chosen(made: Restored[DenoiseReport], axes: int, sigma: float | None, noise
     chosen = f"{words if made.noise is None else made.noise} ({how}), {made.report.prior} prior"
     lost = (made.report.noise or {})["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
+    before = made.report.hum or made.report.banding
+    chosen = f"{before}, then {chosen}" if before else chosen
     return chosen + _other_prior(made.report, axes) * (prior == "auto")
 
 

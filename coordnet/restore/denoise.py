@@ -13,17 +13,19 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
-from coordnet.networks.fit_reports import DenoiseReport
+from coordnet.networks.fit_reports import DenoiseReport, HumReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
+from coordnet.restore.banding import without_banding
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
 from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
-from coordnet.restore.impulses import may_lose, without_lost
+from coordnet.restore.hum import without_hum
+from coordnet.restore.impulses import may_have_faults, without_lost
 from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal, count_axes, is_divided
@@ -48,6 +50,7 @@ def denoise(
     *,
     noise: NoiseModel | JpegIntervals | str = "auto",
     prior: Prior | Literal["auto"] = "auto",
+    rate: float | None = None,
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -75,10 +78,11 @@ def denoise(
     noise : "auto", "white", "colored", "camera", "rician", NoiseModel or JpegIntervals
         The noise, or the kind of it that is estimated: colored noise has a spectrum, a camera's a variance that is
         affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
-        a row, such as a sound, is that of its quietest windows (``quiet_noise``), with hum. With "auto",
-        pictures, clips and volumes have what ``estimate_noise`` finds, pictures after black and white pixels that were
-        lost are filled (see ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and
-        all signals whose ``sigma`` is given, have white noise.
+        a row, such as a sound, is that of its quietest windows (``quiet_noise``). With "auto", clips and volumes have
+        what ``estimate_noise`` finds, and so have pictures, after offsets of rows and of columns are subtracted (see
+        ``without_banding``; not of a Dask array) and black and white pixels that were lost are filled (see
+        ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and all signals whose
+        ``sigma`` is given, have white noise.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
@@ -89,6 +93,9 @@ def denoise(
         minute for, and summed with the weights found there: mostly the local one alone. Other signals take the adaptive
         one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
         without a filter of its own is fitted to all samples, with their noise.
+    rate : float, optional
+        Samples per second of a sound. The hum of the mains, at 50 or 60 Hz and multiples of it, is looked for and
+        removed before other noise (see ``without_hum``).
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
         not given.
@@ -126,6 +133,8 @@ def denoise(
     """
     seed = _checks.integer("seed", seed, 0)
     if is_divided(signal):
+        if rate is not None:
+            raise _checks.wrong("rate", "none for a Dask array", f"{rate:g}")
         return _in_blocks(signal, sigma, noise, prior, alpha, dimensions, seed, memory)
     values, form = as_signal(signal, dimensions=dimensions)
     values, dims = values.detach(), values.ndim - 1
@@ -135,6 +144,7 @@ def denoise(
     check_values(values)
     if sigma is not None:
         refuse_more_than(values, _checks.nonnegative("sigma", sigma))
+    values, hum = (values, None) if rate is None else _without_hum(values, rate)
     asked = None if prior == "auto" else asked_prior(prior)
     if isinstance(noise, JpegIntervals):
         noise.check(values)
@@ -142,21 +152,30 @@ def denoise(
             raise _checks.wrong("sigma", "none: a JPEG file says it", repr(sigma))
         return _within(noise, values, asked or Local(), form, Tiles(tuple(values.shape[:-1]), largest), progress)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
-    lost = None
-    if may_lose(values, sigma, noise):
+    banding = lost = None
+    if may_have_faults(values, sigma, noise):
+        values, banding = without_banding(values)
         values, lost = without_lost(values, largest=largest, progress=progress)
     decided = settled(values, sigma, noise, asked, seed, progress=progress)
     chosen, work, _ = decided
-    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost))
+    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost, hum=hum, banding=banding))
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
     return Restored(whole, fit, report, report.expected_psnr, noise=None if work.is_plain else work.model)
 
 
-def _report(decided: Settled, lost: Tensor | None, expected: float | None = None) -> DenoiseReport:
-    """Return the report of what was decided on a signal, some of whose pixels were lost."""
+def _without_hum(signal: Signal, rate: float) -> tuple[Signal, HumReport | None]:
+    """Return a sound without hum; a ``ValueError`` is raised for other signals, and for a rate that is not positive."""
+    rate = _checks.positive("rate", rate)
+    if signal.ndim != 2:
+        raise _checks.wrong("rate", "none for a signal of several axes", f"{rate:g}")
+    return without_hum(signal, rate)
+
+
+def _report(decided: Settled, lost: Tensor | None, **others: Any) -> DenoiseReport:
+    """Return the report of what was decided on a signal, some of whose pixels were lost, with other fields of it."""
     prior, noise, tried = decided
     given: dict[str, Any] = {"sigma": noise.level, "sigma_given": noise.given, "noise": described(noise, lost)}
-    return DenoiseReport(prior=prior.words, expected_psnr=expected, tried=tried, **given)
+    return DenoiseReport(prior=prior.words, tried=tried, **given, **{"expected_psnr": None, **others})
 
 
 def _within(
@@ -313,7 +332,7 @@ def learn(
         refuse_more_than(torch.cat([values.flatten(0, -2) for values in parts]), _checks.nonnegative("sigma", sigma))
     is_long = Local(noise=1.0).seconds(Setting(Lattice(grid), parts[0].shape[-1], parts[0].device)) > LONGEST_FIT
     asked = (Adaptive() if is_long else None) if prior == "auto" else asked_prior(prior)
-    kept = [without_lost(values) if may_lose(values, sigma, noise) else (values, None) for values in parts]
+    kept = [without_lost(values) if may_have_faults(values, sigma, noise) else (values, None) for values in parts]
     parts, lost = [values for values, _ in kept], next((share for _, share in kept if share is not None), None)
     decided = [settled(v, sigma, noise, asked, seed) for v in parts]
     level = statistics.median_low(made.noise.level for made in decided)
@@ -325,4 +344,4 @@ def learn(
         errors += [] if error is None else [error]
     expected = expected_psnr(statistics.fmean(errors), torch.cat(clean), level) if errors else None
     cleaner = BlockCleaner(chosen.prior, replace(chosen.noise, seed=None), loses_pixels=lost is not None)
-    return cleaner, _report(chosen, lost, expected)
+    return cleaner, _report(chosen, lost, expected_psnr=expected)

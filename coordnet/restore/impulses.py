@@ -81,8 +81,8 @@ def _beside(
     return float(((neighbors - around) / (gray - around) > 0.5)[:, lost].double().mean())
 
 
-def may_lose(values: Tensor, sigma: float | None, noise: Any) -> bool:
-    """Return whether pixels of a signal that are lost to black or white are looked for."""
+def may_have_faults(values: Tensor, sigma: float | None, noise: Any) -> bool:
+    """Return whether a signal is a picture in which banding, and pixels lost to black or white, are looked for."""
     return values.ndim == 3 and sigma is None and noise == "auto"
 
 

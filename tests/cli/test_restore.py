@@ -301,6 +301,15 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
 
 
+def test_denoise_names_the_hum_of_a_sound(run):
+    t = np.arange(4 * 4000) / 4000
+    sound = np.sin(900 * t + 9 * np.sin(3 * t)) * (np.sin(4 * t) > 0) + 0.3 * np.sin(2 * np.pi * 60 * t)
+    wavfile.write("in/sound.wav", 4000, (0.5 * sound).astype(np.float32))
+    shown = run("denoise", "in/sound.wav", "--sigma", "0", "--out", "out")
+    assert "hum of 60 Hz" in shown[1]
+    assert json.loads(Path("out/record.json").read_text())["report"]["hum"]["harmonics"][0] == 1
+
+
 def test_denoise_names_the_prior_that_would_take_too_long(run, monkeypatch):
     stored("in/a.png", (synthetic_photograph(12, 14) + 0.1 * torch.randn(12, 14, 3)).clamp(0, 1))
     assert "takes longer" not in run("denoise", "in/a.png", "-o", "a.png")[1]
