@@ -28,7 +28,7 @@ TEXTURE_POWERS = tuple(
 )  # mean powers of textures, relative to the first estimate of the noise
 # Windows of at most so much energy relative to the noise, or at least this share of all, the flattest ones, show
 # whether there is a floor; so many of them are looked at.
-FLAT, FLATTEST, COMPARED = 8.0, 0.25, 1024
+FLAT, FLATTEST, COMPARED = 8.0, 0.25, 512
 # Powers and strengths of the textures that may explain them alone: fields and reliefs fall with the third power.
 POWERS_ALONE, STRENGTHS_ALONE = (1.0, 2.0, 3.0), tuple(2.0**k for k in range(-10, 9))
 # Least gain in the mean log-likelihood of a window by noise. With white noise it was 0.4 and more on all pictures but
