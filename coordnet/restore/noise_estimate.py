@@ -23,7 +23,9 @@ from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import units_of
 
 FLAT = 1.5  # ratio of the largest power of a part to the least, below which noise counts as white
-PEAKED = 4.0  # the same in signals of one channel, whose texture cannot be told from noise by the other channels
+# Slope of the logarithm of the power against that of the frequency which no texture of one channel has: their power
+# falls with its fourth power at most (see ``POWERS``), but that of noise which a filter left falls exponentially.
+STEEP = -5.0
 QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
 SPREAD = {False: 1.8, True: 1.6}  # largest ratio of these energies, with several channels and with a single one
 # Noise of a single channel is coarse if its mean power in the middle of the frequencies is less than this share of the
@@ -166,11 +168,22 @@ def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) 
     if _moves(windows, factors.spectra[-1]):
         return None
     bands = _bands(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
-    if float(bands.max() / bands.min()) < (FLAT if len(factors.spectra) > 1 else PEAKED):
+    if float(bands.max() / bands.min()) < FLAT:
         model = _white(factors, float(bands[BANDS // 2 :].mean()))
         return model if model.gain > 0 else None
+    if len(factors.spectra) == 1 and _steepest_slope(windows, factors.spectra[0]) > STEEP:
+        return None
     model = colored_model(windows, factors, is_compressed=is_compressed)
     return None if model is None or (not is_compressed and _is_absent(windows, model)) else model
+
+
+def _steepest_slope(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float:
+    """Return the least slope of the logarithm of the power against that of the frequency, by half octaves."""
+    log, power = windows.radius.log2(), spectrum / windows.seen.sum(1)
+    _, octave = (2 * log).round().unique(return_inverse=True)
+    own = torch.nn.functional.one_hot(octave).double()
+    x, y = own.mT @ log / own.sum(0), (own.mT @ power / own.sum(0)).log2()
+    return float((y.diff() / x.diff()).min())
 
 
 def _moves(windows: Windows, spectrum: Float[Tensor, " modes"]) -> bool:

@@ -4,10 +4,13 @@ The energies of a window's modes are exponential variables, whose means are the 
 frequencies, plus the power of a texture, which falls with the frequency. The windows are a mixture of textures of
 several shapes and strengths. Their probabilities and the noise follow from expectation maximization (Dempster, Laird
 and Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977).
+
+There is no noise where the flattest windows are explained about as well by textures alone, whose power falls with the
+frequency, however faint they are: noise is a floor that all windows have.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,6 +26,14 @@ DIRECTIONS, ELONGATION = 4, 4.0  # directions of textures, and ratio of the freq
 TEXTURE_POWERS = tuple(
     4.0**k for k in range(-2, 5)
 )  # mean powers of textures, relative to the first estimate of the noise
+# Windows of at most so much energy relative to the noise, or at least this share of all, the flattest ones, show
+# whether there is a floor; so many of them are looked at.
+FLAT, FLATTEST, COMPARED = 8.0, 0.25, 512
+# Powers and strengths of the textures that may explain them alone: fields and reliefs fall with the third power.
+POWERS_ALONE, STRENGTHS_ALONE = (1.0, 2.0, 3.0), tuple(2.0**k for k in range(-10, 9))
+# Least gain in the mean log-likelihood of a window by noise. With white noise it was 0.4 and more on all pictures but
+# grass and gravel, which hide it: there 0.1 to 0.2.
+LEAST_GAIN = 0.1
 BARE = 0.5  # probability of windows without texture from which the updates start
 UPDATES, UPDATES_OF_ALL = 20, 4  # updates of the mixture, and those after which rare textures are left out
 LEAST_NOISE = 1e-6  # variance relative to the first estimate, below which powers of shares are 0 in single precision
@@ -51,12 +62,14 @@ def white_level(
 
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
     clipped: the energies of each window are relative to it. Windows that are mostly clipped do not count. The estimate
-    stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe.
+    stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe. It is 0 where
+    textures alone explain the windows.
     """
     windows = Windows.of(picture, ends=1.0)
     modes = _one_of_pairs(windows.shape) & (windows.radius > LEAST_FREQUENCY)
     energy = windows.modes[..., modes].abs().square() / windows.seen.sum(1)[modes]
-    laws = texture_laws(windows)[:, modes]
+    laws = texture_laws(windows, LAWS)[:, modes].float()
+    alone = texture_laws(windows, [(power, math.inf) for power in POWERS_ALONE])[:, modes].float()
     for _ in range(ROUNDS):
         share = expected_energy(variance(sigma), windows.shape) @ windows.rotation.square() / sigma**2
         counted = (share > UNCLIPPED).all(1)
@@ -64,14 +77,17 @@ def white_level(
         relative = relative[relative.mean(1) < TEXTURE_POWERS[-1]]
         if len(relative) < FEWEST or int(counted.sum()) < ENOUGH * len(counted):
             break
-        sigma *= math.sqrt(noise_beside_textures(relative, laws.float()))
-        if float(share.min()) > 1 - 1e-6:  # nothing was clipped
+        sigma *= math.sqrt(noise_beside_textures(relative, laws, alone))
+        if sigma == 0 or float(share.min()) > 1 - 1e-6:  # there is no noise, or nothing was clipped
             break
     return sigma
 
 
-def texture_laws(windows: Windows) -> Float[Tensor, "laws modes"]:
-    """Return the mean energies of windows' modes for textures of each law and direction, relative to white noise."""
+def texture_laws(windows: Windows, laws: Sequence[tuple[float, float]]) -> Float[Tensor, "laws modes"]:
+    """Return the mean energies of windows' modes for textures of each law and direction, relative to white noise.
+
+    A law is the power of the frequency and the cut of ``LAWS``.
+    """
     lines = [torch.fft.fftfreq(n, dtype=torch.float64) for n in doubled(windows.shape)]
     y, x = torch.meshgrid(*lines, indexing="ij")
     radius = windows.frequency
@@ -79,14 +95,17 @@ def texture_laws(windows: Windows) -> Float[Tensor, "laws modes"]:
     for angle in (k * math.pi / DIRECTIONS for k in range(DIRECTIONS)):
         along, across = math.cos(angle) * y + math.sin(angle) * x, math.cos(angle) * x - math.sin(angle) * y
         elongated.append(torch.hypot(ELONGATION * along, across).flatten().clamp(min=float(radius.min())))
-    powers = [f**-power * torch.exp(-((radius / cut) ** 2)) for power, cut in LAWS for f in elongated]
+    powers = [f**-power * torch.exp(-((radius / cut) ** 2)) for power, cut in laws for f in elongated]
     return torch.stack(powers) @ windows.seen.mT / windows.seen.sum(1)
 
 
-def noise_beside_textures(energy: Energies, laws: Float[Tensor, "laws modes"]) -> float:
+def noise_beside_textures(
+    energy: Energies, laws: Float[Tensor, "laws modes"], alone: Float[Tensor, "others modes"]
+) -> float:
     """Return the variance of white noise relative to a first estimate, as the energies are.
 
-    It is 1 where the textures do not explain the energies.
+    It is 1 where textures of some laws beside noise do not explain the energies, and 0 where they do, but textures of
+    the laws ``alone`` explain the flattest windows as well.
     """
     strengths = torch.tensor(TEXTURE_POWERS).to(laws)[:, None, None] / laws.mean(1, keepdim=True)
     textures = torch.cat([torch.zeros_like(laws[:1]), (strengths * laws).flatten(0, 1)])
@@ -96,20 +115,37 @@ def noise_beside_textures(energy: Energies, laws: Float[Tensor, "laws modes"]) -
         if update >= UPDATES_OF_ALL:
             textures, probability = textures[probability > RARE], probability[probability > RARE]
         mean = noise + textures
-        posterior = _posterior(energy, mean, probability)
+        posterior = _densities(energy, mean, probability).softmax(1)
         probability, weight = posterior.mean(0), (noise / mean) ** TRUST
         growth = (posterior * (energy @ weight.mT)).sum() / (posterior.sum(0) @ (weight * mean).sum(1))
         noise = max(noise * float(growth), LEAST_NOISE)
     mean = noise + textures
-    return noise if _misfit(energy / (_posterior(energy, mean, probability) @ mean)) < MISFIT else 1.0
+    if _misfit(energy / (_densities(energy, mean, probability).softmax(1) @ mean)) > MISFIT:
+        return 1.0
+    return noise if _gain(energy, alone, noise) > LEAST_GAIN else 0.0
 
 
-def _posterior(
+def _gain(energy: Energies, laws: Float[Tensor, "laws modes"], noise: float) -> float:
+    """Return what noise adds to the mean log-likelihood of the flattest windows with textures."""
+    strength = energy.mean(1)
+    energy = energy[strength.argsort()[: max(math.ceil(FLATTEST * len(energy)), int((strength < FLAT * noise).sum()))]]
+    energy = energy[:: -(-len(energy) // COMPARED)]
+    strengths = torch.tensor(STRENGTHS_ALONE).to(laws)[:, None, None] / laws.mean(1, keepdim=True)
+    textures, likelihoods = (strengths * laws).flatten(0, 1), []
+    for mean in (textures + noise, textures):
+        probability = torch.full_like(mean[:, 0], 1 / len(mean))
+        for _ in range(UPDATES // 2):
+            densities = _densities(energy, mean, probability)
+            probability = densities.softmax(1).mean(0)
+        likelihoods.append(float(densities.logsumexp(1).mean()))
+    return likelihoods[0] - likelihoods[1]
+
+
+def _densities(
     energy: Energies, mean: Float[Tensor, "textures modes"], probability: Float[Tensor, " textures"]
 ) -> Float[Tensor, "windows textures"]:
-    """Return the probabilities that windows have textures whose modes have some ``mean`` energies."""
-    likelihood = -INDEPENDENT * (energy @ mean.reciprocal().mT + mean.log().sum(1))
-    return torch.softmax(likelihood + probability.log(), 1)
+    """Return the logarithms of the densities of windows that have textures whose modes have some ``mean`` energies."""
+    return probability.log() - INDEPENDENT * (energy @ mean.reciprocal().mT + mean.log().sum(1))
 
 
 def _misfit(relative: Energies) -> float:

@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 import coordnet as cn
 from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
-from coordnet.restore.noise_estimate import _is_absent, required_noise
+from coordnet.restore.noise_estimate import STEEP, _is_absent, _steepest_slope, required_noise
 from coordnet.restore.noise_factors import (
     SHOWN_BAND,
     Factors,
@@ -309,6 +309,24 @@ def test_clouds_are_no_colored_noise(generator):
     clouds = torch.nn.functional.interpolate(clouds, scale_factor=6, mode="bicubic")[0, :, 60:220, 60:220]
     picture = (255 * (0.5 + 0.1 * clouds)).round().movedim(0, -1) / 255
     assert cn.estimate_noise(picture).kind != "colored"
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 4.0])
+def test_the_steepest_slope_of_a_power_law_is_its_power(power, generator):
+    windows = Windows.of(torch.rand(64, 64, 1, generator=generator, dtype=torch.float64))
+    law = windows.seen.sum(1) * windows.radius**-power
+    assert _steepest_slope(windows, law) == pytest.approx(-power, rel=0.15)
+    filtered = windows.seen.sum(1) * torch.exp(-4 * math.pi**2 * windows.radius.square())
+    assert _steepest_slope(windows, filtered) < STEEP
+
+
+def test_a_rough_field_of_one_channel_has_no_colored_noise(generator):
+    """Its power falls with the frequency to 2.5, and not as fast as that of filtered noise."""
+    line = torch.fft.fftfreq(192, dtype=torch.float64)
+    radius = torch.hypot(line[:, None], line).clamp(min=1 / 192)
+    white = torch.randn(192, 192, generator=generator, dtype=torch.float64)
+    field = torch.fft.ifft2(torch.fft.fft2(white) * radius**-1.25).real[:, :, None]
+    assert cn.estimate_noise(0.5 + 0.1 * field / field.std()).kind != "colored"
 
 
 def test_a_line_follows_variances_that_grow_as_squares():

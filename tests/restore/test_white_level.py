@@ -50,21 +50,29 @@ def test_noise_is_told_from_texture_of_any_strength(power, amount, generator):
 
 def test_the_variance_beside_planted_textures_is_found(generator):
     """Energies are drawn from such a mixture, a third of the windows without texture."""
-    laws = texture_laws(Windows.of(torch.rand(32, 32, 1, dtype=torch.float64)))[:, ::2].float()
+    laws = texture_laws(Windows.of(torch.rand(32, 32, 1, dtype=torch.float64)), module.LAWS)[:, ::2].float()
     strength = 4.0 ** torch.randint(-1, 4, (600, 1), generator=generator) * (torch.arange(600) % 3 > 0)[:, None]
     shape = torch.randint(0, len(laws), (600,), generator=generator)
     mean = 0.7 + strength * laws[shape] / laws[shape].mean(1, keepdim=True)
     energy = mean * torch.empty_like(mean).exponential_(generator=generator)
-    assert noise_beside_textures(energy, laws) == pytest.approx(0.7, rel=0.05)
+    assert noise_beside_textures(energy, laws, laws) == pytest.approx(0.7, rel=0.05)
 
 
 def test_laws_are_the_energies_of_windows_of_such_textures(generator):
     """Windows of random fields have the mean energies of the law with the same power, in all but the lowest modes."""
     windows = [Windows.of(texture(2.0, generator)[..., None]) for _ in range(6)]
     energy = torch.cat([w.modes[:, 0].abs().square() for w in windows]).mean(0) / windows[0].seen.sum(1)
-    law = texture_laws(windows[0])[module.LAWS.index((2.0, math.inf)) * (1 + module.DIRECTIONS)]
+    law = texture_laws(windows[0], [(2.0, math.inf)])[0]
     ratio = (energy / law)[windows[0].radius > module.LEAST_FREQUENCY]
     assert float((ratio / ratio.mean() - 1).square().mean().sqrt()) < 0.1
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_a_texture_alone_has_no_noise(power, generator):
+    field = 0.5 + 0.1 * texture(power, generator)[..., None]
+    assert seen_level(field) > 0.01
+    assert noise_level(field) == 0
+    assert noise_level(field + 0.1 * torch.randn(field.shape, generator=generator)) > 0.1
 
 
 def test_texture_that_raised_the_first_estimate_lowers_it(generator):
