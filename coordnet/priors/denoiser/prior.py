@@ -55,6 +55,7 @@ class DenoiserPlan(Plan):
 
     holds_out = True
     understates = True  # as the local estimate does, at which it mostly starts
+    refines = True
 
     def __init__(
         self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
@@ -214,7 +215,8 @@ class Denoiser(DenoiserParameters):
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
         suited = others()
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
-            return replace(suited, priors=(*suited.priors, self))
+            own = self if self.noise else self.with_noise(suited.nugget)
+            return replace(suited, priors=(*suited.priors, own))
         return self if suited is None else replace(self, pilot=suited)
 
     def with_noise(self, sigma: float) -> "Denoiser":
