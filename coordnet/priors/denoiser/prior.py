@@ -215,8 +215,7 @@ class Denoiser(DenoiserParameters):
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
         suited = others()
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
-            own = self if self.noise else self.with_noise(suited.nugget)
-            return replace(suited, priors=(*suited.priors, own))
+            return replace(suited, priors=(*suited.priors, self))
         return self if suited is None else replace(self, pilot=suited)
 
     def with_noise(self, sigma: float) -> "Denoiser":

@@ -156,8 +156,12 @@ class HiddenErrors:
 
     @property
     def _refined(self) -> list[int]:
-        """The candidates before one that refines them, among those whose fits to a mask hid samples themselves."""
-        hiding = [k for k in self.errors if not self.is_strided and self.traits[k].has_hidden]
+        """The candidates before one that refines them, among those whose fits to a mask hid samples themselves.
+
+        There are none on a lattice of few nodes, where further sets of hidden samples judge, nor with noise.
+        """
+        in_windows = not (self.is_strided or self.is_small or self.nugget)
+        hiding = [k for k in self.errors if in_windows and self.traits[k].has_hidden]
         last = max((k for k in hiding if self.traits[k].refines), default=0)
         return [k for k in hiding if k < last and not self.traits[k].stands_apart]
 
