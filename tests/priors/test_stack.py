@@ -416,6 +416,21 @@ def test_a_candidate_whose_numbers_the_likelihood_chose_stays_unless_another_is_
         assert found.weights().tolist() == np.eye(3)[chosen].tolist()
 
 
+def test_what_a_candidate_refines_has_no_weight_beside_it_but_others_have():
+    """In these windows the first candidate is better than the second, which refined it by more samples."""
+    own, other = np.random.default_rng(0).standard_normal((2, 200))
+    for refines, expected in ((False, 0), (True, 1)):
+        traits = [Traits(has_hidden=True), Traits(has_hidden=True, refines=refines), Traits()]
+        found = HiddenErrors(traits, {0: own, 1: 1.5 * own, 2: 5 * other}, np.arange(200), is_small=False)
+        assert found.weights().argmax() == expected and found.holders == [0, 1][int(refines) :]
+        assert (
+            HiddenErrors(traits, {0: own, 1: 1.5 * own, 2: own / 2}, np.arange(200), is_small=False).weights().argmax()
+            == 2
+        )
+    apart = [Traits(has_hidden=True, stands_apart=True), Traits(has_hidden=True, refines=True)]
+    assert HiddenErrors(apart, {0: own, 1: 1.5 * own}, np.arange(200), is_small=False).weights().argmax() == 0
+
+
 def test_few_samples_leave_the_plates_that_find_their_numbers():
     known = torch.zeros(12, 12)
     known[::5, ::5] = 1

@@ -88,11 +88,11 @@ def _cells(values: Float[Tensor, "channels *lattice"]) -> Int[Tensor, "channels 
     return cells.expand(values.shape)
 
 
-def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> float:
-    """Return the α from 0 to ``most`` of least |e + α (second - e)|²."""
+def least_squares_share(error: Tensor, second: Tensor) -> float:
+    """Return the α from 0 to 1 of least |e + α (second - e)|²."""
     step = second - error
     energy = float(step.square().sum())
-    return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
+    return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
 
 
 def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> float:
@@ -106,10 +106,10 @@ def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], sha
 
 
 def least_squares_weight(
-    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT, most: float = 1.0
+    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT
 ) -> float:
     """Return ``least_squares_share``, or 0 unless the sum of squares is a ``least`` share below |e|²."""
-    alpha = least_squares_share(error, second, most)
+    alpha = least_squares_share(error, second)
     after = float((error + alpha * (second - error)).square().sum())
     return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
 

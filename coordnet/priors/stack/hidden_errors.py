@@ -85,6 +85,7 @@ class Traits:
     has_hidden: bool = False  # whether its own fit hid these samples
     stands_apart: bool = False  # whether its fit improves on none that was made before
     understates: bool = False  # whether its error is a little larger than that of its fit to all samples
+    refines: bool = False  # whether it is as good at all hidden samples as the candidates before it that hid them
     by_likelihood: bool = False  # whether the likelihood of all samples chose its numbers
     keeps_samples: bool = False  # whether its fit keeps known samples as they are, with their noise
 
@@ -143,12 +144,26 @@ class HiddenErrors:
 
     @property
     def _distinct(self) -> list[int]:
-        """The candidates that were compared, the first of those whose errors are the same."""
+        """The candidates that were compared, the first of those whose errors are the same.
+
+        Those that are ``_refined`` are left out: windows have a part of the hidden samples, and say less than all.
+        """
         distinct: list[int] = []
         for k, e in self.errors.items():
-            if not any(np.array_equal(self.errors[j], e) for j in distinct):
+            if k not in self._refined and not any(np.array_equal(self.errors[j], e) for j in distinct):
                 distinct.append(k)
         return distinct
+
+    @property
+    def _refined(self) -> list[int]:
+        """The candidates before one that refines them, among those whose fits to a mask hid samples themselves.
+
+        There are none on a lattice of few nodes, where further sets of hidden samples judge, nor with noise.
+        """
+        in_windows = not (self.is_strided or self.is_small or self.nugget)
+        hiding = [k for k in self.errors if in_windows and self.traits[k].has_hidden]
+        last = max((k for k in hiding if self.traits[k].refines), default=0)
+        return [k for k in hiding if k < last and not self.traits[k].stands_apart]
 
     @property
     def holders(self) -> list[int]:
