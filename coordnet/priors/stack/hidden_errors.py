@@ -104,7 +104,7 @@ class HiddenErrors:
     density: float = 1.0  # the share of the nodes that is known
     is_strided: bool = False  # whether the samples are every k-th node of a lattice, and every k-th of them was shown
     is_clustered: bool = False  # whether gaps were hidden, and not single samples
-    is_small: bool = True  # whether candidates were compared on a whole lattice of few nodes, and not in windows
+    is_whole: bool = True  # whether candidates were compared on a whole lattice, and not in windows
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate.
@@ -160,7 +160,7 @@ class HiddenErrors:
 
         There are none on a lattice of few nodes, where further sets of hidden samples judge, nor with noise.
         """
-        in_windows = not (self.is_strided or self.is_small or self.nugget)
+        in_windows = not (self.is_strided or self.is_whole or self.nugget)
         hiding = [k for k in self.errors if in_windows and self.traits[k].has_hidden]
         last = max((k for k in hiding if self.traits[k].refines), default=0)
         return [k for k in hiding if k < last and not self.traits[k].stands_apart]
@@ -224,7 +224,7 @@ class HiddenErrors:
         """
         best = self.reference
         error = mean_square(self.losses[best])
-        folded = self.is_small and not self.is_clustered  # later folds are fits without hidden samples
+        folded = self.is_whole and not self.is_clustered  # later folds are fits without hidden samples
         proof = SURE if self.traits[best].understates and not folded else LIKELY
         is_given = self.holders or self._by_likelihood or self.is_clustered
         chance = proof * self.standard_error(gain) if is_given else 0.0
