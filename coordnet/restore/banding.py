@@ -16,12 +16,12 @@ from coordnet.networks.fit_reports import BandingReport
 from coordnet.plans.hold_out import middle
 from coordnet.restore.drawn import rounding_step
 
-DECIDING = 2**18  # pixels of the picture's middle that decide whether there is banding
+SHOWING = 2**18  # pixels of the picture's middle that decide whether there is banding
 FEWEST = 32  # least number of rows, and of columns
 PARTS = 4  # parts side by side whose steps are compared
-SIDE = 5  # side in pixels of the square whose differences within rows are the texture around a pixel
+AROUND = 5  # side in pixels of the square whose differences within rows are the texture around a pixel
 AT_END = 1e-3  # share of the values at an end of the range that shows clipping
-ROUNDS = 4  # rounds of reweighted means
+REWEIGHTINGS = 4  # rounds of reweighted means
 LEAST_TEXTURE = 1e-5  # added to the variances of differences, relative to the picture's
 HEIGHTS = (1, 2, 3, 4)  # rows that may have an offset in common
 RATIOS = (0.0, *(10.0 ** (k / 10) for k in range(-40, 41)))  # variances of offsets relative to that of other steps
@@ -62,7 +62,7 @@ def without_banding(picture: Picture) -> tuple[Picture, BandingReport | None]:
 
 def banding(picture: Picture) -> Float[Tensor, "height channels"] | None:
     """Return the offsets of the rows of a picture, None if it does not show any."""
-    part = picture[middle(tuple(picture.shape[:2]), DECIDING)]
+    part = picture[middle(tuple(picture.shape[:2]), SHOWING)]
     if min(part.shape[:2]) < FEWEST or _agreement(parts := steps_of_parts(part)) < AGREEING:
         return None
     steps = row_steps(part)
@@ -88,7 +88,7 @@ def row_steps(picture: Picture) -> Steps:
     counted = ~(ends[1:] | ends[:-1])
     texture = _texture(picture) + LEAST_TEXTURE * float(picture.var()) + torch.finfo(torch.float64).tiny
     steps = torch.where(counted, differences, torch.nan).nanmedian(dim=1, keepdim=True).values.nan_to_num()
-    for _ in range(ROUNDS):
+    for _ in range(REWEIGHTINGS):
         weight = counted / (texture + (differences - steps).square())
         steps = (weight * differences).sum(1, keepdim=True) / weight.sum(1, keepdim=True).clamp(min=1e-300)
     return steps[:, 0]
@@ -98,7 +98,7 @@ def _texture(picture: Picture) -> Float[Tensor, "steps width channels"]:
     """Return the mean squared difference within rows around each pixel, in the mean of two rows."""
     squares = picture.diff(dim=1).square().movedim(-1, 0)
     squares = torch.cat([squares, squares[..., -1:]], -1)
-    around = avg_pool2d(squares, SIDE, 1, SIDE // 2, count_include_pad=False).movedim(0, -1)
+    around = avg_pool2d(squares, AROUND, 1, AROUND // 2, count_include_pad=False).movedim(0, -1)
     return (around[1:] + around[:-1]) / 2
 
 

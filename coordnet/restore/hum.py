@@ -25,7 +25,7 @@ HIGHEST_SEEN = 0.45  # frequency in cycles per sample up to which a sound shows 
 SEGMENT = 0.5  # seconds of a segment, whose Hann window separates lines that lie 4 Hz apart
 PER_SEGMENT = 4  # segments that cover a sample
 BESIDE = (-3, -2, 2, 3)  # frequencies beside a line where its window does not see it, in cycles per segment
-BLOCK = 16.0  # seconds, about, in which the fundamental and the amplitudes are constant
+STEADY_SECONDS = 16.0  # seconds, about, in which the fundamental and the amplitudes are constant
 SHORTEST = 3.0  # seconds of a sound that shows hum
 QUIETEST = 0.1  # quantile of the power beside a line, half of which is added to it, so that few segments do not decide
 STEPS = 8  # fundamentals that are tried in the width of the highest harmonic's line
@@ -39,7 +39,7 @@ EXPLAINED, UNEVEN = 3.0, 0.15
 ABSENT = 0.02  # largest share of the segments in which a line would be heard and is not; tones begin and end
 COHERENT = 0.3  # share of the energy of amplitudes in their mean from which on a line tells the fundamental
 LEAST_REST = 0.05  # least share of the sound that is left; what is nothing but such lines is no sound with hum
-ROUNDS = 2  # rounds in which the fundamental is found, and in which amplitudes are found
+REFINEMENTS = 2  # rounds in which the fundamental is found, and in which amplitudes are found
 
 Row = Float[Tensor, "length channels"]
 Amplitudes = Complex[Tensor, "harmonics channels segments"]
@@ -49,9 +49,9 @@ Amplitudes = Complex[Tensor, "harmonics channels segments"]
 class Lines:
     """The amplitudes of the multiples of a fundamental in the segments of a block of a sound."""
 
-    start: float  # of the block in seconds
+    start: float  # the seconds at which the block begins
     fundamental: float  # Hz
-    seconds: Float[Tensor, " segments"]  # of the middles of the segments
+    seconds: Float[Tensor, " segments"]  # the middles of the segments
     seen: Amplitudes  # with the phases in the middle of each segment
     beside: Float[Tensor, "harmonics channels segments"]  # the largest power beside
 
@@ -110,7 +110,7 @@ class Lines:
     def tuned(self) -> "Lines":
         """Return the lines with the fundamental at which the phases of coherent ones do not drift."""
         made = self
-        for _ in range(ROUNDS):
+        for _ in range(REFINEMENTS):
             amplitudes, means = made.amplitudes, made.means.unsqueeze(-1)
             energy = self.weight * amplitudes.abs().square()
             coherent = self.weight.sum(-1) * means[..., 0].abs().square() > COHERENT * energy.sum(-1)
@@ -146,7 +146,7 @@ class Lines:
     def robust_means(self) -> Complex[Tensor, "harmonics channels"]:
         """Return means of the amplitudes in which those that differ most have the least weight."""
         means = self.means
-        for _ in range(ROUNDS):
+        for _ in range(REFINEMENTS):
             weight = 1 / (1 / self.weight + (self.amplitudes - means.unsqueeze(-1)).abs().square())
             means = (weight * self.amplitudes).sum(-1) / weight.sum(-1)
         return means
@@ -185,7 +185,7 @@ def count_harmonics(rate: float, fundamental: float) -> int:
 def _lines(row: Row, rate: float) -> list[Lines]:
     """Return the lines of the blocks of a sound, which overlap by a half, at the fundamental with most evidence."""
     seconds, tried = len(row) / rate, []
-    number = max(1, round(2 * seconds / BLOCK) - 1)
+    number = max(1, round(2 * seconds / STEADY_SECONDS) - 1)
     hop = seconds / (number + 1)
     blocks = [(k * hop, row[round(k * hop * rate) : round((k + 2) * hop * rate)]) for k in range(number)]
     blocks = [(round(start * rate) / rate, block) for start, block in blocks]

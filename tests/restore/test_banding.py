@@ -88,7 +88,7 @@ def test_pictures_without_banding_stay_to_the_bit(picture):
 
 
 def test_a_picture_larger_than_what_decides_is_freed_as_a_whole(monkeypatch):
-    monkeypatch.setattr("coordnet.restore.banding.DECIDING", 2**12)
+    monkeypatch.setattr("coordnet.restore.banding.SHOWING", 2**12)
     clean = photograph()
     y = clean + 0.05 * normal(HEIGHT, 1, 1)
     offsets = banding(y)

@@ -48,7 +48,7 @@ FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half deci
 LEAST_GAIN = 0.03
 # Error of the half, relative to the range, below which the denoiser gets no weight: the steps of 8 bits are as large
 # then. On a part of a retina it would lose 0.1 dB, and 0.9 dB on a smaller one.
-LEAST_ERROR = 0.005
+LEAST_HALF_ERROR = 0.005
 # Pixels of the middle of a picture whose mosaic of another phase gives the weight. On three 128² crops 2**15 pixels
 # change the result by -0.03, 0.00 and +0.04 dB and take a third longer.
 WEIGHED_PIXELS = 2**13
@@ -154,7 +154,7 @@ class DenoisedAreaPlan(RefinedPlan):
             pilot = self.halved[0][inside]
         error = (pilot - truth).double().flatten()
         level = float(error.square().mean().sqrt())
-        if level < LEAST_ERROR * Scale.of(pilot).span:
+        if level < LEAST_HALF_ERROR * Scale.of(pilot).span:
             return 0.0, ()
         second = (plan.refined(pilot, half, _steps(level, pilot)) - truth).double().flatten()
         return least_squares_weight(error, second, LEAST_GAIN), _steps(level, estimate)

@@ -146,7 +146,7 @@ class HiddenErrors:
     def _distinct(self) -> list[int]:
         """The candidates that were compared, the first of those whose errors are the same.
 
-        Those that are ``_refined`` are left out: windows have a part of the hidden samples, and say less than all.
+        The ``_refined`` ones are left out: windows have a part of the hidden samples, and say less than all.
         """
         distinct: list[int] = []
         for k, e in self.errors.items():

@@ -151,7 +151,7 @@ class Trial:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
             alive += later
-        if not self._is_small:
+        if self.errors and not self._is_small:
             self._compare_wholly(held)
 
     def _compare_wholly(self, held: Hidden) -> None:
@@ -167,7 +167,7 @@ class Trial:
         if holders and (not others if dims > 2 else others and not self._is_clustered):
             found = {k: self._errors(k, [held]) for k in [*holders, *others] if not self._is_another(k)}
             self.errors = {k: errors for k, errors in found.items() if errors is not None}
-            self._clusters, self._is_whole = _joined([held.clusters]), True
+            self._clusters, self._is_whole = _joined([held.clusters]), bool(others)
             self.tried |= {k: mean_square(errors) for k, errors in self.errors.items()}
 
     def _refine(self, held: Hidden, samples: Samples) -> None:

@@ -12,7 +12,7 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.plans.plan import CenteredValues
 from coordnet.priors.denoiser import refined
-from coordnet.priors.denoiser.refined import COLOR_STEPS, GRAY_STEPS, LEAST_ERROR
+from coordnet.priors.denoiser.refined import COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR
 from coordnet.priors.local.weights import (
     least_squares_share,
     least_squares_weight,
@@ -274,7 +274,7 @@ def test_smooth_pictures_are_enlarged_without_a_denoiser_whose_least_noise_is_mo
     assert torch.equal(cn.upscale(smooth, prior=cn.Denoiser(blur)).signal, cn.upscale(smooth).signal)
 
 
-@pytest.mark.parametrize(("error", "tries"), [(0.9 * LEAST_ERROR, 0), (1.1 * LEAST_ERROR, 1)])
+@pytest.mark.parametrize(("error", "tries"), [(0.9 * LEAST_HALF_ERROR, 0), (1.1 * LEAST_HALF_ERROR, 1)])
 def test_a_denoiser_of_enlargements_is_tried_where_the_half_has_more_than_the_least_error(monkeypatch, error, tries):
     truth, given = synthetic_photograph(48, 48).movedim(-1, 0), []
     truth[:, 0, :2] = torch.tensor([0.0, 1.0])
