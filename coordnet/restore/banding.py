@@ -108,7 +108,7 @@ def _at_ends(picture: Picture) -> Bool[Tensor, "height width channels"]:
     return (ends & (ends.double().mean((1, 2, 3), keepdim=True) > AT_END)).any(0)
 
 
-def _fine(steps: Steps) -> Steps:
+def _fine(steps: Steps) -> Float[Tensor, "inner channels"]:
     """Return what distinguishes each step from those beside it; slopes have none of it."""
     return steps[1:-1] - (steps[:-2] + steps[2:]) / 2
 
