@@ -18,7 +18,7 @@ from coordnet.sampling.noise_model import NoiseModel
 
 LOOKED_AT_PIXELS = 2**16  # pixels of the picture's middle that are looked at
 SHIFTS = ((0, 0), (0, 1), (1, 0))  # the values themselves, and their differences from those beside and below
-BLOCK = 8  # side in pixels of blocks that count as independent
+BLOCKS, ENOUGH_BLOCKS = (16, 8), 32  # sides in pixels of blocks that count as independent; the first if so many fit
 ERRORS = 3.0  # standard errors of the mean over blocks by which a characteristic function may be too large
 WITHOUT = 0.05  # share of the pixels that may have no noise at all, such as a frame's
 # Frequencies of a characteristic function: the lowest one times the values' deviation, their number in an octave, whose
@@ -80,11 +80,12 @@ def _widest(
     They were rounded to a step. Where they were stretched by a factor f after rounding, some levels are missing: each
     term's characteristic function has a line at the frequency 2π(1 - 1/f)/step, about f - 1 high, that is no flat area.
     """
-    height, width = (n // BLOCK * BLOCK for n in values.shape)
+    side = next((side for side in BLOCKS if math.prod(n // side for n in values.shape) >= ENOUGH_BLOCKS), BLOCKS[-1])
+    height, width = (n // side * side for n in values.shape)
     values, seen = values[:height, :width], seen[:height, :width]
 
     def in_blocks(x: Tensor) -> Tensor:
-        return x.unflatten(1, (-1, BLOCK)).unflatten(0, (-1, BLOCK)).sum((1, 3)).flatten()
+        return x.unflatten(1, (-1, side)).unflatten(0, (-1, side)).sum((1, 3)).flatten()
 
     count, own = in_blocks(seen.double()), values[seen]
     if int((count > 0).sum()) < FEWEST_BLOCKS:
