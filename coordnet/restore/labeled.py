@@ -73,7 +73,8 @@ class Labeled:
     def numbers(self, axis: str, labels: Any = None) -> Float[np.ndarray, " n"]:
         """Return an axis' coordinates, or others in their units, as increasing numbers; times in days after the first.
 
-        Longitudes go on beyond 360° or 180° where they would begin anew, and others are those nearest above the first.
+        Longitudes that begin anew at 0° or -180° go on beyond 360° or 180° instead, and others in their units are moved
+        by whole circles so that the least of them is less than a circle above the array's least.
         A ``ValueError`` is raised if its own coordinates neither increase nor decrease.
         """
         own = self._going_on(axis, self.own(axis))

@@ -207,6 +207,9 @@ def test_longitudes_may_begin_anew_within_a_field(sense):
     made = across[0].coordnet.regrid({"lon": lon % 360}, prior=cn.Smoothness())
     np.testing.assert_array_equal(made, inside[0].coordnet.regrid({"lon": lon}, prior=cn.Smoothness()))
     assert (made.lon == lon % 360).all()
+    east = {"lon": np.array([1.0, 2.0, 4.0])}
+    made, wanted = (a[0].coordnet.regrid(east, prior=cn.Smoothness()) for a in (across, inside))
+    np.testing.assert_allclose(made, wanted, atol=1e-6)
 
 
 def test_deviations_are_a_second_variable(tmp_path):

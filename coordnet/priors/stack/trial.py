@@ -155,12 +155,12 @@ class Trial:
             self._compare_wholly(held)
 
     def _compare_wholly(self, held: Hidden) -> None:
-        """Compare the candidates whose own fits hid samples at all of these, and in a plane others that have a weight.
+        """Compare candidates at all hidden samples: those whose own fits hid these, and others that have a weight.
 
-        Windows may miss the few places that have most of the error: nine of a sky let plates in the place of the local
-        fit, which lost 5 dB on the masts before it. The errors of the first are known. Windows of a clip have a few
-        hundred hidden samples of a few frames, whose errors differ from those of all frames by up to 11 dB; there a fit
-        to all others takes long, so that nothing is compared if others have a weight.
+        The errors of the first are known, and the others are fitted to all other samples. Windows may miss the few
+        places that have most of the error: on a sky with masts they chose plates, which were 5 dB worse than the local
+        fit. In windows of a clip the errors differ from those of all frames by up to 11 dB. A clip takes too long to
+        fit once more, so that windows decide there if another candidate has a weight.
         """
         holders, dims = self.hidden.holders, len(self.plans[0].geometry.grid)
         others = [k for k in np.flatnonzero(self.hidden.weights()).tolist() if k not in holders]
