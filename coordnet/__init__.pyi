@@ -26,9 +26,9 @@ from .media import load as load
 from .metrics import psnr as psnr
 from .networks import attention as attention
 from .networks import heads as heads
-from .networks.fit_reports import DenoiseReport as DenoiseReport
 from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
+from .networks.noise_reports import DenoiseReport as DenoiseReport
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
 from .priors.denoiser import Demosaicker as Demosaicker

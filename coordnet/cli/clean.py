@@ -14,7 +14,7 @@ from coordnet.cli.report import Outcome
 from coordnet.cli.restore import Shown, named_noise, required_prior, restored
 from coordnet.media import Media
 from coordnet.media.row_blocks import RowFile
-from coordnet.networks.fit_reports import DenoiseReport
+from coordnet.networks.noise_reports import DenoiseReport
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.restored import Restored, Tiles
 

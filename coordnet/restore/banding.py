@@ -12,7 +12,7 @@ from scipy.linalg import matmul_toeplitz, solve_toeplitz
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from coordnet.networks.fit_reports import BandingReport
+from coordnet.networks.noise_reports import BandingReport
 from coordnet.plans.hold_out import middle
 from coordnet.restore.drawn import rounding_step
 

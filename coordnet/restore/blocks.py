@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from coordnet import _checks
-from coordnet.networks.fit_reports import BlocksReport
+from coordnet.networks.noise_reports import BlocksReport
 from coordnet.restore.restored import FEWER, MAX_POINTS
 from coordnet.sampling.axes import ByAxes
 

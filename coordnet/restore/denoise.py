@@ -13,7 +13,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
-from coordnet.networks.fit_reports import DenoiseReport, HumReport
+from coordnet.networks.noise_reports import DenoiseReport, HumReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan

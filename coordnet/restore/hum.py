@@ -13,7 +13,7 @@ from jaxtyping import Bool, Complex, Float
 from scipy.signal import resample_poly
 from torch import Tensor
 
-from coordnet.networks.fit_reports import HumReport
+from coordnet.networks.noise_reports import HumReport
 
 MAINS = (50.0, 60.0)  # Hz
 # Largest relative difference from them, of the mains, of clocks and of the speed of tapes. The notes beside them at a

@@ -14,7 +14,8 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.machine import in_threads, release_freed
-from coordnet.networks.fit_reports import BlocksReport, DenoiseReport, FitReport, Reported
+from coordnet.networks.fit_reports import FitReport, Reported
+from coordnet.networks.noise_reports import BlocksReport, DenoiseReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.several_reports import TiledReport
 from coordnet.plans.hold_out import middle

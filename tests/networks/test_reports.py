@@ -5,7 +5,6 @@ import pytest
 from coordnet.networks.fit_reports import (
     AdaptiveReport,
     Candidate,
-    DenoiseReport,
     EvolvingReport,
     FitReport,
     KrigingReport,
@@ -19,6 +18,7 @@ from coordnet.networks.fit_reports import (
     WideHolesReport,
     report_from,
 )
+from coordnet.networks.noise_reports import DenoiseReport
 from coordnet.networks.several_reports import BatchReport, TiledReport
 
 SOLVED = {"iterations": 7, "relative_residual": 1e-5}
