@@ -15,6 +15,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import DenoiserReport
+from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
@@ -49,11 +50,11 @@ Signal = Float[Tensor, "channels *lattice"]
 class DenoiserPlan(Plan):
     """Fill gaps by plug-and-play, which starts at the best of the estimates that hid samples themselves.
 
-    In a ``Stack`` these are the candidates before it, those with noise if the samples have some; alone, or where there
-    are none, it makes the pilot's. The same steps from the estimate without the hidden samples give the weight. Where
-    that lowers the squared error there by less than ``MIN_IMPROVEMENT`` of it, or not surely if there is noise, the
-    result is the estimate it started at, to the bit. Hidden samples say nothing of the known ones, which stay as they
-    are in that estimate.
+    In a ``Stack`` these are the candidates before it; alone it makes the pilot's. The same steps from the estimate
+    without the hidden samples give the weight, and where noise is a good part of the errors there, they say whether the
+    steps count it, too. Where that lowers the squared error there by less than ``MIN_IMPROVEMENT`` of it, or not surely
+    if noise is a good part, the result is the estimate it started at, to the bit. Hidden samples say nothing of known
+    ones, which stay as they are in that estimate.
 
     The parameters are those of ``plan``; the encoding of a lattice that skips samples is replaced by Fourier's of the
     signal's grid.
@@ -83,27 +84,28 @@ class DenoiserPlan(Plan):
 
         It is the very result of the candidate that it started at where the weight is 0.
         """
-        noisy = self.prior.noise > 0
-        done = [judged for prior, judged in (begun or {}).items() if judged[1] and (prior.noise > 0) == noisy]
+        done = [judged for judged in (begun or {}).values() if judged[1] is not None]
         before = min(done, key=_hidden_error) if done else self.pilot().solve_and_hold_out(values)
         fitted, held_out = before
         if held_out is None:
             return before
         scale, error = Scale.of(held_out.values[held_out.shown.expand_as(held_out.values)]), _hidden_error(before)
-        with tqdm(total=WEIGHED_STEPS + STEPS, desc="denoising", disable=not self.progress, leave=None) as bar:
-            steps = _steps(error, scale, WEIGHED_STEPS)
-            second = self._filled(held_out.estimate, held_out.values, held_out.shown, scale, steps, bar)
-            errors = (held_out.errors(held_out.estimate), held_out.errors(second))
+        shows = self.prior.noise**2 > SHOWS * error
+        noises = (0.0, self.prior.noise) if shows else (0.0,)
+        count = len(noises) * WEIGHED_STEPS + STEPS
+        with tqdm(total=count, desc="denoising", disable=not self.progress, leave=None) as bar:
+            hidden = (held_out.estimate, held_out.values, held_out.shown, scale, _steps(error, scale, WEIGHED_STEPS))
+            tried = {noise: self._filled(*hidden, noise, bar) for noise in noises}
+            noise = min(noises, key=lambda noise: float(held_out.errors(tried[noise]).square().sum()))
+            second, errors = tried[noise], (held_out.errors(held_out.estimate), held_out.errors(tried[noise]))
             weight = least_squares_weight(*errors)
-            if noisy:
-                weight = min(weight, sure_share(*errors, len(values[0])))
+            weight = min(weight, sure_share(*errors, len(values[0]))) if shows else weight
             if not weight:
                 return before
             f = fitted.signal(self.geometry.grid)[0]
-            known = self.geometry.known(len(f)).movedim(-1, 0).to(f.device)
-            put = self._put(values[0])
-            filled = self._filled(f, put, known, scale, _steps(error, scale, STEPS), bar)
-            f = torch.where(known, f if noisy else put, f + weight * (filled - f))
+            known, put = self.geometry.known(len(f)).movedim(-1, 0).to(f.device), self._put(values[0])
+            filled = self._filled(f, put, known, scale, _steps(error, scale, STEPS), noise, bar)
+            f = torch.where(known, f if self.prior.noise else put, f + weight * (filled - f))
         judged = replace(held_out, estimate=held_out.estimate + weight * (second - held_out.estimate))
         errors = {"before": error, "denoiser": _hidden_error((fitted, judged))}
         psnr = {name: decibels(e) for name, e in errors.items()}
@@ -125,6 +127,7 @@ class DenoiserPlan(Plan):
         known: Bool[Tensor, "#channels *lattice"],
         scale: Scale,
         sigmas: Sequence[float],
+        noise: float,
         bar: tqdm,
     ) -> Signal:
         """Return a signal filled by plug-and-play from a start, with a standard deviation each step."""
@@ -133,7 +136,7 @@ class DenoiserPlan(Plan):
             bar.update()
             return self.denoiser(x, s, symmetry)
 
-        nearest = entries(scale.into(values), known, math.sqrt(NOISE_SHARE) * self.prior.noise / scale.span)
+        nearest = entries(scale.into(values), known, math.sqrt(NOISE_SHARE) * noise / scale.span)
         return scale.back(plug_and_play(scale.into(start), sigmas, clean, nearest, RELAXATION))
 
 
@@ -226,8 +229,8 @@ class Denoiser(DenoiserParameters):
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
         suited = others()
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
-            noise = self.noise or suited.nugget
-            return replace(suited, priors=(*suited.priors, self.with_noise(noise)), nugget=noise)
+            told, noise = (self.pilot_for(geometry),) if self.noise else (), self.noise or suited.nugget
+            return replace(suited, priors=(*suited.priors, *told, self.with_noise(noise)), nugget=noise)
         return self if suited is None else replace(self, pilot=suited)
 
     def with_noise(self, sigma: float) -> "Denoiser":
