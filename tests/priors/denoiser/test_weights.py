@@ -60,9 +60,9 @@ def oracle(truth):
     return clean
 
 
-def known_in_any_range(x, sigma):
+def known_in_any_range(x, sigma, truth=TRUTH):
     """The denoiser that knows the picture but for its range and the means of its channels."""
-    mean, targets = x.mean((2, 3), keepdim=True), [t.movedim(-1, 0) for t in symmetric(TRUTH)]
+    mean, targets = x.mean((2, 3), keepdim=True), [t.movedim(-1, 0) for t in symmetric(truth)]
     parts = [t - t.mean((1, 2), keepdim=True) for t in targets]
     estimates = [mean + (x * t).sum() / t.square().sum() * t for t in parts]
     return min(estimates, key=lambda t: float((t - x).square().mean()))
@@ -302,8 +302,32 @@ def test_it_is_weighed_beside_all_that_suit_samples_with_noise(generator):
     noisy = noisy + 0.1 * torch.randn(noisy.shape, generator=generator)
     samples = cn.sample(noisy, torch.rand(24, 24, generator=generator) < 0.4)
     others, prior = choose_prior(samples), weighed(cn.Denoiser(identity), samples)
-    assert prior == replace(others, priors=(*others.priors, cn.Denoiser(identity)))
+    assert prior == replace(others, priors=(*others.priors, cn.Denoiser(identity, noise=others.nugget)))
+    told = weighed(cn.Denoiser(identity, noise=0.2), samples)
+    priors = (*others.priors, cn.Local(noise=0.2), cn.Denoiser(identity, noise=0.2))
+    assert told == replace(others, priors=priors, nugget=0.2)
     assert prior.nugget > 0.05 and cn.Local(noise=float(f"{prior.nugget:.3g}")) in prior.priors
+
+
+def noisy_samples(truth):
+    """Return four tenths of a picture with noise of 0.1."""
+    generator = torch.Generator().manual_seed(2)
+    known = torch.rand(truth.shape[:2], generator=generator) < 0.4
+    return cn.sample(truth + 0.1 * torch.randn(truth.shape, generator=generator), known.float())
+
+
+@pytest.mark.slow
+def test_gaps_between_samples_with_noise_are_filled_by_what_surely_suits_and_known_ones_stay():
+    texture = 0.6 * torch.rand(SIDE, SIDE, 3, generator=torch.Generator().manual_seed(3))  # cannot be guessed
+    known = functools.partial(known_in_any_range, truth=texture)
+    for truth, f in ((TRUTH, identity), (TRUTH, blur), (TRUTH, constant), (texture, known)):
+        samples = noisy_samples(truth)
+        there, encoding = samples.geometry.known(1)[..., 0], cn.FourierEncoding.like(samples)
+        priors = (cn.Local(noise=0.1), cn.Denoiser(f, noise=0.1))
+        ours, found = (cn.fit_closed_form(encoding, samples, prior=prior).render() for prior in priors)
+        assert torch.equal(found[there], ours[there])
+        assert torch.equal(found, ours) == (f is not known)
+    assert cn.psnr(found, texture, ~there) > cn.psnr(ours, texture, ~there) + 3
 
 
 def test_a_sum_has_to_be_surely_better_than_it_as_than_the_local_estimate():
