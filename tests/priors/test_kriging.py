@@ -189,6 +189,16 @@ def test_samples_that_are_rougher_than_a_covariance_are_not_met_by_it():
     np.testing.assert_allclose(fit.render((100,), alignment="sample")[::2, 0], noisy, atol=1e-4)
 
 
+@pytest.mark.parametrize("scale", [2.4, 2.9, 3.4])
+def test_scales_between_octaves_are_found(scale):
+    """Waves of normally distributed frequencies have the Gaussian covariance."""
+    generator, nodes = np.random.default_rng(0), np.indices((64, 64))
+    frequencies, phases = generator.standard_normal((400, 2)) / scale, generator.uniform(0, 2 * math.pi, 400)
+    waves = np.cos(np.tensordot(nodes, frequencies, (0, 1)) + phases).sum(-1)
+    report = cn.fit(cn.sample(torch.from_numpy(waves)[..., None], "every:2"), prior=cn.Kriging(nugget=0.0)).report
+    assert report.smoothness is None and abs(math.log2(report.scale / scale)) < 0.2
+
+
 def test_the_variance_of_the_farthest_node_is_that_of_its_error():
     parts = Parts((6, 6), (2, 2), (0, 0), 6, 6)
     x = 2.0 * np.indices((6, 6)).reshape(2, -1).T

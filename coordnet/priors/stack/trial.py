@@ -159,12 +159,13 @@ class Trial:
 
         The errors of the first are known, and the others are fitted to all other samples. Windows may miss the few
         places that have most of the error: on a sky with masts they chose plates, which were 5 dB worse than the local
-        fit. In windows of a clip the errors differ from those of all frames by up to 11 dB. A clip takes too long to
-        fit once more, so that windows decide there if another candidate has a weight.
+        fit, and the single window around gaps has few of these. In windows of a clip the errors differ from those of
+        all frames by up to 11 dB. A clip takes too long to fit once more, so that windows decide there if another
+        candidate has a weight.
         """
         holders, dims = self.hidden.holders, len(self.plans[0].geometry.grid)
         others = [k for k in np.flatnonzero(self.hidden.weights()).tolist() if k not in holders]
-        if holders and (not others if dims > 2 else others and not self._is_clustered):
+        if holders and (dims < 3 or not others):
             found = {k: self._errors(k, [held]) for k in [*holders, *others] if not self._is_another(k)}
             self.errors = {k: errors for k, errors in found.items() if errors is not None}
             self._clusters, self._is_whole = _joined([held.clusters]), bool(others)
