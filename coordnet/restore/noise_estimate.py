@@ -16,6 +16,7 @@ from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
 from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, quantile_of_mean, symmetric
+from coordnet.restore.shared_noise import shared_noise
 from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg import shown_steps
@@ -63,8 +64,9 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
     signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
     ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
-    less, tell noise from texture. Bars, captions, insets and grounds of one color do not count, if blocks without such
-    areas are a sixth of the signal; see ``noisy_part``.
+    less, tell noise from texture. Noise that the colors of a picture share in part, such as grain, is white too, with a
+    covariance of the channels as its spectrum; see ``shared_noise``. Bars, captions, insets and grounds of one color do
+    not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
@@ -92,8 +94,9 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
     """Return the colored or the camera's noise that the windows of a signal support, None for white noise or none.
 
-    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. A picture that ``is_drawn``
-    has none. Bars and captions do not count; see ``noisy_part``.
+    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. White noise that correlates
+    between channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do
+    not count; see ``noisy_part``.
     """
     signal = noisy_part(signal)
     if signal.ndim == 3 and is_drawn(signal):
@@ -103,6 +106,8 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
     model = _supported_by_windows(signal / units, is_compressed=steps is not None)
+    if signal.ndim == 3 and signal.shape[2] > 1:
+        model = shared_noise(signal / units, model) or model
     if model is None:
         return None
     model = model.in_units(units)
