@@ -38,7 +38,9 @@ TRIED = 2**14  # points of the middle part on which both priors are compared
 # estimates are needed: in 18 of 24 noisy color pictures, and wrongly in 2 of 60 planes, of a field and its blur.
 MEANS_SIDE = 4
 TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
-EVENED = 0.5  # least power of the noise in any combination of channels, relative to the most at that frequency
+# Least power of the noise in any combination of channels, relative to the most at that frequency, of noise with a
+# spectrum and of white noise: differences of colors that have hardly any are kept.
+EVENED, EVENED_WHITE = 0.5, 0.1
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 DENOISER_WEIGHT = "denoiser_weight"  # name of a denoiser's weight among what was learned
 # Largest share of the noise's power in fine detail with which it counts as coarse: noise filtered by 1 pixel has up to
@@ -90,10 +92,11 @@ class Noise:
 
     @property
     def evened(self) -> "Noise":
-        """The noise with at least the share ``EVENED`` of its largest power in any combination of channels."""
+        """The noise with at least a share of its largest power in any combination of channels; see ``EVENED``."""
         if self.model.spectrum is None:
             return self
-        return self._with(self.model.evened(EVENED))
+        is_white = self.model.spectrum[0, 0].numel() == 1
+        return self._with(self.model.evened(EVENED_WHITE if is_white else EVENED))
 
     @property
     def halved(self) -> "Noise":

@@ -43,13 +43,14 @@ SCATTER = 3.0  # a sample's standard deviation may be too small by this number o
 Signal = Float[Tensor, "*grid channels"]
 
 
-def noise_level(signal: Signal) -> float:
+def noise_level(signal: Signal, *, surely: bool = False) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
     windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
     is at most what the values' distribution leaves (see ``most_noise``). A picture that ``is_drawn`` has none, nor has
-    one whose rounding explains it (see ``rounding_error``). Bars and captions do not count (see ``noisy_part``).
+    one whose rounding explains it (see ``rounding_error``). Bars and captions do not count (see ``noisy_part``). With
+    ``surely`` it is 0 where a picture's textures leave any doubt.
     """
     signal = noisy_part(signal, ENOUGH)
     if signal.ndim == 3 and is_drawn(signal):
@@ -60,7 +61,7 @@ def noise_level(signal: Signal) -> float:
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
         means = local_means(signal, level)
-        level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means))
+        level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means), surely=surely)
         level = min(level, most_noise(picture, WHITE) / units)
         return units * level if units * level > rounding_error(picture) else 0.0
     return units * level

@@ -1,0 +1,71 @@
+"""Noise that the colors of a picture share is told from its texture, and from noise that each has of its own."""
+
+import math
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.restore.noise import noise_level
+from coordnet.restore.shared_noise import shared_noise
+from coordnet.restore.wiener import principal
+from tests.restore.test_white_level import picture, texture
+
+
+def covariance(share, sigma=0.05):
+    """The covariance of noise in three colors of which a share of the power is the same in all."""
+    return sigma**2 * (share * torch.ones(3, 3) + (1 - share) * torch.eye(3)).double()
+
+
+def planted(share, generator, size=128):
+    own, same = (torch.randn(size, size, c, generator=generator, dtype=torch.float64) for c in (3, 1))
+    return picture(size) + 0.05 * (math.sqrt(share) * same + math.sqrt(1 - share) * own)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95, 1.0])
+def test_the_variance_in_each_uncorrelated_combination_of_colors_is_found(share, generator):
+    noisy = planted(share, generator, 128)
+    model = cn.estimate_noise(noisy)
+    rotation = principal((noisy - noisy.mean((0, 1))).movedim(-1, 0).unsqueeze(0))[0][0]
+    found, expected = (rotation.mT @ c @ rotation for c in (model.floor * model.spectrum[..., 0, 0], covariance(share)))
+    assert torch.allclose(found.diag(), expected.diag(), rtol=0.15, atol=0.0)
+    assert torch.allclose(found, torch.diag(found.diag()), atol=1e-12)
+
+
+@pytest.mark.slow
+def test_shared_noise_is_removed_nearly_like_noise_that_is_told(generator):
+    noisy, truth = planted(1.0, generator, 96), picture(96)
+    told = cn.NoiseModel(covariance(1.0)[:, :, None, None], floor=1.0)
+    reached = [cn.psnr(cn.denoise(noisy, noise=n, prior=cn.Adaptive()).signal, truth) for n in ("auto", told)]
+    assert reached[0] > reached[1] - 0.5 > cn.psnr(noisy, truth) + 5
+
+
+def test_noise_of_each_color_s_own_is_not_shared(generator):
+    assert shared_noise(planted(0.0, generator), None) is None
+    assert cn.estimate_noise(planted(0.0, generator)).kind == "white"
+
+
+def test_noise_that_was_found_is_not_found_again(generator):
+    noisy = planted(0.8, generator)
+    assert shared_noise(noisy, None) is not None
+    assert shared_noise(noisy, cn.NoiseModel(covariance(0.8)[:, :, None, None], floor=1.0)) is None
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_texture_of_the_brightness_is_no_noise(power, generator):
+    field = picture() + 0.1 * texture(power, generator)[..., None]
+    assert shared_noise(field, None) is None
+
+
+def test_noise_is_not_sure_where_few_windows_tell_it_or_laws_do_not_hold(generator):
+    small = 0.5 + 0.05 * torch.randn(24, 24, 1, generator=generator, dtype=torch.float64)
+    rows, columns = torch.meshgrid(torch.arange(192), torch.arange(192), indexing="ij")
+    hatched = ((0.31 * rows + 0.12 * columns) % 1 > 0.4).double()[..., None]
+    hatched = hatched + 0.05 * torch.randn(hatched.shape, generator=generator, dtype=torch.float64)
+    for noisy in (small, hatched):
+        assert noise_level(noisy) > 0.03
+        assert noise_level(noisy, surely=True) == 0
+
+
+def test_grain_on_a_small_picture_is_in_doubt(generator):
+    assert shared_noise(planted(1.0, generator, 24), None) is None
