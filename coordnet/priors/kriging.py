@@ -223,9 +223,9 @@ class LatticeKrigingPlan(KrigingPlan):
         """Return the likeliest covariance that meets the samples, or the likeliest.
 
         The Gaussian covariance is tried in rows alone. In planes and volumes it is too sure of values between samples
-        if the axes differ or the signal has a step. Of 57 volumes that had every second node, five were 5 to 11 dB
-        below splines with it, two by up to 5 dB without, and 108 planes gain up to 15 dB. What is lost, up
-        to 31 dB, are analytic fields that stay 12 dB above splines or more.
+        if the axes differ or the signal has a step: of 57 volumes with every second node, five were 5 to 11 dB below
+        splines with it, and two are without, by up to 5 dB; of 108 planes some gain up to 15 dB. Analytic fields lose
+        up to 31 dB, and stay 12 dB above splines or more.
         """
         parts, y = self._blocks(values)
         between, dims = cdist(parts.places, parts.places), dimensions(self.geometry.grid)

@@ -38,8 +38,8 @@ TRIED = 2**14  # points of the middle part on which both priors are compared
 # estimates are needed: in 18 of 24 noisy color pictures, and wrongly in 2 of 60 planes, of a field and its blur.
 MEANS_SIDE = 4
 TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
-# Least power of the noise in any combination of channels, relative to the most at that frequency, of noise with a
-# spectrum and of white noise: differences of colors that have hardly any are kept.
+# Least power of the noise in any combination of channels, relative to the most at that frequency: of noise with a
+# spectrum, and of noise that is white in space, which keeps differences of colors that have hardly any.
 EVENED, EVENED_WHITE = 0.5, 0.1
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 DENOISER_WEIGHT = "denoiser_weight"  # name of a denoiser's weight among what was learned
@@ -95,8 +95,7 @@ class Noise:
         """The noise with at least a share of its largest power in any combination of channels; see ``EVENED``."""
         if self.model.spectrum is None:
             return self
-        is_white = self.model.spectrum[0, 0].numel() == 1
-        return self._with(self.model.evened(EVENED_WHITE if is_white else EVENED))
+        return self._with(self.model.evened(EVENED_WHITE if self.model.is_white_in_space else EVENED))
 
     @property
     def halved(self) -> "Noise":

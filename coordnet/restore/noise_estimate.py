@@ -15,7 +15,16 @@ from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
 from coordnet.restore.noise_pauses import quiet_noise
-from coordnet.restore.noise_windows import BANDS, ROUNDING, SIDES, Windows, doubled, quantile_of_mean, symmetric
+from coordnet.restore.noise_windows import (
+    BANDS,
+    FAINTEST,
+    ROUNDING,
+    SIDES,
+    Windows,
+    doubled,
+    quantile_of_mean,
+    symmetric,
+)
 from coordnet.restore.shared_noise import shared_noise
 from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
@@ -54,7 +63,6 @@ MIRRORED = 0.75
 # and more; noise filtered by 2 pixels was found with up to 0.943.
 SMOOTHEST = 0.955
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
-FAINTEST = 8e-3  # standard deviation in the signal's units below which colored noise is not told from fine texture
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:

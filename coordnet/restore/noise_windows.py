@@ -15,6 +15,9 @@ SIDES = {1: 256, 2: 16, 3: 8, 4: 4}  # samples along each axis of a window, by t
 MOST_WINDOWS = 6144  # windows that are looked at; they lie further apart on larger signals
 BANDS = 6  # number of parts of the modes; the first has the lowest frequencies, where signals have most
 ROUNDING = 3e-3  # standard deviation in the signal's units of noise that may come from rounding to 8 bits
+# Standard deviation in the signal's units below which noise that is colored or shared by channels is not told from
+# fine texture.
+FAINTEST = 8e-3
 ENDS = 0.1  # share of a window's values at the ends of the range, above which they may have been clipped
 
 

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.restore.noise import noise_level, seen_level
+from coordnet.restore.noise_windows import FAINTEST
 from coordnet.restore.wiener import principal
 from coordnet.sampling.noise_model import NoiseModel
 
 STRONGER = 1.5  # least ratio of the deviation in the channel with most of the signal to what explains it otherwise
-FAINTEST = 8e-3  # standard deviation in the mean over channels below which grain is not told from fine texture
 
 
 def shared_noise(picture: Float[Tensor, "height width channels"], found: NoiseModel | None) -> NoiseModel | None:

@@ -32,8 +32,9 @@ TEXTURE_POWERS = tuple(
 FLAT, FLATTEST, COMPARED = 8.0, 0.25, 512
 # Powers and strengths of the textures that may explain them alone: fields and reliefs fall with the third power.
 POWERS_ALONE, STRENGTHS_ALONE = (1.0, 2.0, 3.0), tuple(2.0**k for k in range(-10, 9))
-# Logarithm of the ratio of likelihoods from which on noise is sure. In 800 crops of color pictures without noise, of 16
-# to 256 pixels a side, the brightness has up to 38, but for noise fainter than 0.008, grain of films and galaxies.
+# Logarithm of the ratio of likelihoods from which on noise is sure. It was settled on 800 crops of color pictures, of
+# 16 to 256 pixels a side, to which no noise was added: their brightness has up to 38, but for noise fainter than 0.008,
+# galaxies, and a few photographs with grain or with texture like it.
 SURE = 40.0
 BARE = 0.5  # probability of windows without texture from which the updates start
 UPDATES, UPDATES_OF_ALL = 20, 4  # updates of the mixture, and those after which rare textures are left out

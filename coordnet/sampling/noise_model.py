@@ -75,6 +75,11 @@ class NoiseModel:
         return "white" if self.spectrum is None else "colored"
 
     @property
+    def is_white_in_space(self) -> bool:
+        """Whether the noise of different samples is independent: that of their channels may correlate."""
+        return self.spectrum is None or self.spectrum[0, 0].numel() == 1
+
+    @property
     def fine_share(self) -> float:
         """The share of the power at frequencies above half of the highest on some axis."""
         if self.spectrum is None:
@@ -92,6 +97,8 @@ class NoiseModel:
         words = f"{self.kind} noise of standard deviation {self.floor**0.5:.4g}"
         if self.gain > 0:
             words = f"a camera's noise of variance {self.floor:.2g} + {self.gain:.2g} x at a value x"
+        if self.spectrum is not None and self.is_white_in_space:
+            return f"{words}, white and in part the same in all channels"
         return words if self.spectrum is None else f"{words}, {100 * self.fine_share:.0f} % of it in fine detail"
 
     def in_units(self, units: float) -> "NoiseModel":

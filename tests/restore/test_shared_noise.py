@@ -30,6 +30,7 @@ def test_the_variance_in_each_uncorrelated_combination_of_colors_is_found(share,
     found, expected = (rotation.mT @ c @ rotation for c in (model.floor * model.spectrum[..., 0, 0], covariance(share)))
     assert torch.allclose(found.diag(), expected.diag(), rtol=0.15, atol=0.0)
     assert torch.allclose(found, torch.diag(found.diag()), atol=1e-12)
+    assert model.is_white_in_space and str(model).endswith("white and in part the same in all channels")
 
 
 @pytest.mark.slow

@@ -177,8 +177,8 @@ class Denoiser(DenoiserParameters):
     multiple : int
         The height and the width that it takes are multiples of this; others are continued to the next one.
     noise : float
-        The standard deviation of the noise on samples; with 0, that which they seem to have where others suit, too.
-        Without noise known samples stay as they are.
+        The standard deviation of the noise on samples. With 0 it is estimated where other priors suit, too; where
+        none is found, known samples stay as they are.
     pilot : Prior, optional
         The prior of the estimate to start at where there is no other: the local one, or where that does not suit the
         adaptive one.
