@@ -100,6 +100,11 @@ class HeldOut:
         return not self.steps and are_clustered(self.hidden)
 
     @property
+    def whole(self) -> "HeldOut":
+        """All of this lattice as the one that windows are parts of, though it may be a part of a larger one itself."""
+        return replace(self, part=tuple(slice(0, n) for n in self.values.shape[1:]))
+
+    @property
     def samples(self) -> Samples:
         """The entries that were shown, as samples."""
         values, grid = torch.where(self.shown, self.values, 0.0).movedim(0, -1), tuple(self.values.shape[1:])
@@ -144,7 +149,7 @@ class HeldOut:
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
-            return [replace(self, part=tuple(slice(0, n) for n in lattice))]
+            return [self.whole]
         expected = size * int(self.hidden.any(0).sum()) / math.prod(lattice)
         is_clustered = self.is_clustered
         is_sparse = expected < FEWEST_HIDDEN and not is_clustered

@@ -570,3 +570,16 @@ def test_plates_that_suit_the_window_around_gaps_alone_get_no_weight():
     samples = cn.sample(truth, known)
     errors = [(cn.fit(samples, prior=prior).render() - truth)[~known].square().mean() for prior in ("auto", cn.Local())]
     assert errors[0] < 1.01 * errors[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(184, 192), (24, 32, 36)])
+def test_candidates_of_a_large_lattice_are_judged_by_what_is_hidden_in_its_middle(monkeypatch, shape):
+    """The fits that hide samples themselves do so in the middle of a large lattice alone."""
+    monkeypatch.setattr("coordnet.priors.adaptive.plan.CROP", math.prod(shape) // 10)
+    places = torch.meshgrid(*(torch.arange(n) for n in shape), indexing="ij")
+    signal = torch.sin(places[0] / 5 + places[-1] / 9) + (places[0] > places[1]).float()
+    samples = masked(signal.unsqueeze(-1), 0.2)
+    judged, alone = cn.fit(samples).report.candidates, cn.fit(samples, prior=cn.Local()).report
+    assert {"adaptive", "local"} <= {candidate.prior for candidate in judged}
+    assert judged[0].hold_out_psnr == pytest.approx(alone.hold_out_psnr["pilot"], abs=1e-3)

@@ -63,7 +63,8 @@ class Trial:
         self._settled: dict[int, Prior] = {}
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
         self._is_whole = self._is_small = math.prod(samples.grid) <= WHOLE[len(samples.grid)]
-        held = self._own(0) or _draw(samples)
+        own = self._own(0)
+        held = own.whole if own is not None else _draw(samples)
         if held is None:
             searching = (k for k, prior in enumerate(candidates) if prior.searches and plans[k].is_promising({}))
             self._remaining = next(searching, 0)
