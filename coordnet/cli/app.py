@@ -219,8 +219,8 @@ def upscale(
         str,
         Option(
             metavar="[auto|local|none]",
-            help="What is within a pixel: as the local prior has it, which auto takes where less than a minute is "
-            "expected, or smooth splines, which take a fraction of a second.",
+            help="What is within a pixel: as the local prior has it, which auto takes where less than five minutes "
+            "are expected, or smooth splines, which take a fraction of a second.",
         ),
     ] = "auto",
     denoiser: options.DenoiserText = None,

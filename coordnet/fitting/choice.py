@@ -23,7 +23,7 @@ from coordnet.priors.stack import Stack
 from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry, Samples
 
-LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
+LONGEST_FIT = 300.0  # seconds of one core that a prior takes unasked at most, by its own estimate
 SNAPPED = range(1_000, 2**15)  # numbers of points whose nearest nodes are fitted unasked: fewer are to take a second
 Solver = Literal["closed-form", "gradient"]
 Kind = Literal["complex", "simple"]

@@ -169,7 +169,7 @@ def fit(
     Samples with gaps get the sum of fits under all priors that suit them (``Stack``), with weights that are least
     squares at hidden samples: the adaptive prior, thin plates of several orders, which weigh the axes of a plane that
     varies more along one, splines where samples form a lattice, and the local prior on pictures and clips where it is
-    expected to need less than a minute on one core. ``report.candidates`` names them with their errors at hidden
+    expected to need less than five minutes on one core. ``report.candidates`` names them with their errors at hidden
     samples and their weights.
     Networks take the simple encoding and are trained for 2,000 epochs, on a processor for as many as fit into about ten
     minutes.

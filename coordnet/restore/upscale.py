@@ -86,9 +86,9 @@ def upscale(
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
     prior : "auto", Local, Denoiser or None
-        By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
-        1.75, else None: no prior, and splines alone. A ``Denoiser`` refines what the default makes, and changes nothing
-        where pixels are not divided.
+        By default the local prior for areas, if it is expected to take less than five minutes and the factor is at
+        least 1.75, else None: no prior, and splines alone. A ``Denoiser`` refines what the default makes, and changes
+        nothing where pixels are not divided.
     noise : "auto", "white", "colored", "camera", NoiseModel or JpegIntervals
         The noise that ``denoise`` first removes. With "auto" that is what it finds where noise matters beside the
         errors of enlarging (see ``noise_matters``). It is not removed where there is no prior or a Dask array: there
