@@ -75,6 +75,12 @@ def test_the_local_prior_is_for_pictures_and_clips_that_it_reconstructs_in_minut
     assert "local" in names(many, device="cuda")
 
 
+def test_mosaics_take_the_local_prior_however_long_it_takes():
+    mosaic = sampled("bayer:RGGB", (2400, 2400, 3)).geometry
+    assert Local().seconds(Setting(mosaic, 3)) > LONGEST_FIT
+    assert default_prior(mosaic, channels=3) == Local()
+
+
 def test_the_local_prior_is_not_for_weights_and_numbers_that_are_tuned():
     assert names(Lattice((2000, 2000), (2, 2))) == ["spline", "local", "kriging"]
     assert names(Lattice((6000, 6000), (2, 2))) == ["kriging"]
