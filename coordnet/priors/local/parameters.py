@@ -24,7 +24,7 @@ CLASSES = 14e-6  # choice of classes
 SOLVED = 2e-9  # product in the solves of a patch
 SIMILAR = 4e-6  # one channel of a pass of groups of similar patches, in pictures: of clips the others tell enough
 ON_LATTICE = 1e-5  # strided lattice, all of whose patches share a factorization
-WITHIN_CELLS = 3e-6  # means over cells, times the pixels along a side of a cell
+WITHIN_CELLS = 1e-5  # pixel of means over cells of 2×2 or 3×3
 DENOISED = 1.5e-5  # sample from which the local prior removes noise
 GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
 
@@ -73,7 +73,7 @@ def local_seconds(
     """Estimate the seconds of a fit with a local prior on one core, or on a graphics processor."""
     points, weights = math.prod(geometry.grid), geometry.weights
     if geometry.footprint == "area":
-        work = WITHIN_CELLS * math.sqrt(points / math.prod(geometry.shape))
+        work = WITHIN_CELLS
     elif weights is None:
         work = DENOISED * channels if prior.noise else ON_LATTICE
     else:
