@@ -24,7 +24,7 @@ from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry, Samples
 
 LONGEST_FIT = 300.0  # seconds of one core that a prior takes unasked at most, by its own estimate
-SNAPPED = range(1_000, 2**15)  # numbers of points whose nearest nodes are fitted unasked: fewer are to take a second
+FEWEST_SNAPPED = 1_000  # points whose nearest nodes are fitted unasked at least: fewer are to take a second
 Solver = Literal["closed-form", "gradient"]
 Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
@@ -38,10 +38,10 @@ def suited(setting: Setting) -> Prior | None:
     can be hidden in the way that others are missing, take the last that suits; so do measurements: total variation,
     which is weighed against the adaptive prior. Points on nodes that were laid for them take plates, which are weighed
     against kriging unless there are many (``MOST_KRIGED``), and in a plane against the local fit of the nearest nodes
-    (``Snapped``), if there are neither few nor many (``SNAPPED``): plates on these nodes would tell no more. Mosaics
-    take the local prior, since one with hidden samples is none, however long it takes: the adaptive one
-    is 8 dB behind it on a photograph. A whole lattice with every sample needs none, unless an axis is too long for its
-    design matrix to be factorized.
+    (``Snapped``), if there are not few (``FEWEST_SNAPPED``): plates on these nodes would tell no more. Mosaics take the
+    local prior, since one with hidden samples is none, however long it takes: the adaptive one is 8 dB behind it on a
+    photograph. A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be
+    factorized.
     """
     dims, sampled = len(setting.geometry.grid), setting.sampled
     kinds = [kind for kind in PRIORS.values() if dims in kind.axes and sampled in kind.samples]
@@ -53,7 +53,7 @@ def suited(setting: Setting) -> Prior | None:
     suiting = [prior for prior in suiting if not isinstance(prior, Smoothness)] or suiting
     geometry = setting.geometry
     if geometry.is_laid:
-        weighs = ThinPlate() in suiting and len(geometry.nodes) in SNAPPED
+        weighs = ThinPlate() in suiting and len(geometry.nodes) >= FEWEST_SNAPPED
         near = NearestNodes.of(geometry) if weighs else None
         local = Local.candidates(replace(setting, geometry=near.geometry)) if near else ()
         if local:

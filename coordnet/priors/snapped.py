@@ -24,7 +24,7 @@ from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.points import Points
 from coordnet.sampling.samples import Geometry, Samples
 
-MOST_BOX_NODES = 2**19  # nodes of the box around points at most: the priors of pictures take minutes for more
+MOST_BOX_NODES = 2**20  # nodes of the box around points at most: the priors of pictures take minutes for more
 LEAST_KNOWN = 0.1  # share of the nodes in the box that are nearest to a point at least; clusters and tracks leave fewer
 ROUGH_ORDER = 3  # order of the plates that suit rough signals at most: photographs and terrain have 1.5 to 3
 ROUGH_CUTOFF = 1.4  # their cut-off in radians a node at least: nodes are as near as half the points' mean distance
