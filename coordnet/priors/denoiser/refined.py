@@ -22,6 +22,7 @@ from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import (
+    NOISE_SHARE,
     RELAXATION,
     Nearest,
     Scale,
@@ -128,7 +129,8 @@ class DenoisedAreaPlan(RefinedPlan):
     rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
 
     def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
-        return cell_means(scale.into(values), self.geometry.cells, self.prior.noise / scale.span)  # type: ignore[attr-defined]
+        noise = math.sqrt(NOISE_SHARE) * self.prior.noise / scale.span
+        return cell_means(scale.into(values), self.geometry.cells, noise)  # type: ignore[attr-defined]
 
     def after(self, fitted: Fitted) -> "DenoisedAreaPlan":
         """Return the plan with what the pilot made of the half, if it did."""

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import avg_pool2d
 
 import coordnet as cn
-from coordnet.priors.denoiser.prior import NOISE_SHARE
+from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE
 
 SIDE, FREQUENCY, WIDTH = 48, 0.15, 1 / 60  # the picture's side, and the ring of its frequencies in cycles per pixel
 TOLD = 0.3  # standard deviation of the noise that the denoiser is told, relative to that of the picture
@@ -24,19 +25,24 @@ def process():
     return torch.fft.ifft2(torch.fft.fft2(white) * spectrum.sqrt()).real, spectrum, known
 
 
+def wiener(x, sigma, spectrum):
+    """Return the posterior mean of pictures of the process that have noise of a standard deviation."""
+    mean = x.mean((2, 3), keepdim=True)
+    z = torch.fft.fft2((x - mean).double()) * spectrum / (spectrum + sigma**2)
+    return torch.fft.ifft2(z).real.to(x) + mean
+
+
 def filled(values, spectrum, known):
     """Return a picture filled with its own Wiener filter as the denoiser, which is told the noise."""
     span = float(values[known].max() - values[known].min())
 
-    def wiener(x, sigma):
-        mean = x.mean((2, 3), keepdim=True)
-        z = torch.fft.fft2((x - mean).double()) * spectrum / (spectrum + (span * sigma) ** 2)
-        return torch.fft.ifft2(z).real.to(x) + mean
+    def clean(x, sigma):
+        return wiener(x, span * sigma, spectrum)
 
     samples = cn.sample(values.float().unsqueeze(-1), known.float())
-    prior = cn.Denoiser(wiener, channels=1, noise=TOLD, pilot=cn.Adaptive())
+    prior = cn.Denoiser(clean, channels=1, noise=TOLD, pilot=cn.Adaptive())
     fit = cn.fit_closed_form(cn.FourierEncoding.like(samples), samples, prior=prior)
-    assert fit.report.denoiser == "wiener"
+    assert fit.report.denoiser == "clean"
     return fit.render()[..., 0].double()
 
 
@@ -70,3 +76,20 @@ def test_hidden_samples_show_that_samples_have_no_noise_though_it_is_told(proces
     found = filled(truth, spectrum, known)
     assert distance(found, truth, known) < 0.005
     assert distance(found, posterior_mean(truth, spectrum, known, math.sqrt(NOISE_SHARE) * TOLD), known) > 0.03
+
+
+def test_cells_with_noise_count_with_a_share_of_its_variance_too(process):
+    """Many steps at one standard deviation have the posterior mean as their limit."""
+    truth, spectrum, _ = process
+    geometry, part = cn.AreaLattice((SIDE, SIDE), (2, 2)), truth.unsqueeze(0)
+    values = avg_pool2d(part, 2)
+    span = float(truth.max() - truth.min())
+    prior = cn.Denoiser(lambda x, sigma: wiener(x, sigma * span, spectrum), channels=1, multiple=1, noise=TOLD)
+    plan = prior.plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    unit = torch.eye(values.numel(), dtype=torch.float64).reshape(-1, *values.shape[1:])
+    adjoint = (unit / 4).repeat_interleave(2, 1).repeat_interleave(2, 2)
+    of_cells = torch.fft.ifft2(torch.fft.fft2(adjoint) * spectrum).real
+    gram = avg_pool2d(of_cells, 2).flatten(1) + NOISE_SHARE * TOLD**2 * torch.eye(values.numel(), dtype=torch.float64)
+    expected = torch.einsum("k,kij->ij", torch.linalg.solve(gram, values.flatten()), of_cells)
+    found = plan.refined(part, values, 60 * [0.1])[0]
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
