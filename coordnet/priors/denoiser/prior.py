@@ -227,7 +227,10 @@ class Denoiser(DenoiserParameters):
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
             told, noise = (self.pilot_for(geometry),) if self.noise else (), self.noise or suited.nugget
             return replace(suited, priors=(*suited.priors, *told, self.with_noise(noise)), nugget=noise)
-        return self if suited is None else replace(self, pilot=suited)
+        if suited is None:
+            return self
+        takes_noise = self.noise and isinstance(suited, Local)
+        return replace(self, pilot=suited.with_noise(self.noise) if takes_noise else suited)
 
     def with_noise(self, sigma: float) -> "Denoiser":
         return replace(self, noise=sigma)
