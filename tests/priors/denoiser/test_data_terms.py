@@ -78,18 +78,34 @@ def test_hidden_samples_show_that_samples_have_no_noise_though_it_is_told(proces
     assert distance(found, posterior_mean(truth, spectrum, known, math.sqrt(NOISE_SHARE) * TOLD), known) > 0.03
 
 
-def test_cells_with_noise_count_with_a_share_of_its_variance_too(process):
-    """Many steps at one standard deviation have the posterior mean as their limit."""
-    truth, spectrum, _ = process
-    geometry, part = cn.AreaLattice((SIDE, SIDE), (2, 2)), truth.unsqueeze(0)
-    values = avg_pool2d(part, 2)
+def refined(truth, values, spectrum, geometry, encoding):
+    """Return the limit of a denoiser's steps at one standard deviation for values that are told to have noise."""
     span = float(truth.max() - truth.min())
-    prior = cn.Denoiser(lambda x, sigma: wiener(x, sigma * span, spectrum), channels=1, multiple=1, noise=TOLD)
-    plan = prior.plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    options = {"channels": 1, "noise": TOLD, "pilot": cn.Adaptive()}
+    prior = cn.Denoiser(lambda x, sigma: wiener(x, sigma * span, spectrum), **options)
+    return prior.plan(encoding, geometry, dtype=torch.float64).refined(truth.unsqueeze(0), values, 60 * [0.1])[0]
+
+
+def test_cells_with_noise_count_with_a_share_of_its_variance(process):
+    truth, spectrum, _ = process
+    geometry, values = cn.AreaLattice((SIDE, SIDE), (2, 2)), avg_pool2d(truth.unsqueeze(0), 2)
+    found = refined(truth, values, spectrum, geometry, cn.FourierEncoding.on(geometry.pixels))
     unit = torch.eye(values.numel(), dtype=torch.float64).reshape(-1, *values.shape[1:])
     adjoint = (unit / 4).repeat_interleave(2, 1).repeat_interleave(2, 2)
     of_cells = torch.fft.ifft2(torch.fft.fft2(adjoint) * spectrum).real
-    gram = avg_pool2d(of_cells, 2).flatten(1) + NOISE_SHARE * TOLD**2 * torch.eye(values.numel(), dtype=torch.float64)
+    gram = avg_pool2d(of_cells, 2).flatten(1) + NOISE_SHARE * TOLD**2 * torch.eye(len(unit), dtype=torch.float64)
     expected = torch.einsum("k,kij->ij", torch.linalg.solve(gram, values.flatten()), of_cells)
-    found = plan.refined(part, values, 60 * [0.1])[0]
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+def test_measurements_with_noise_count_with_a_share_of_its_variance(process):
+    truth, spectrum, _ = process
+    psf = torch.outer(*2 * [torch.tensor([0.25, 0.5, 0.25], dtype=torch.float64)])
+    blur = cn.operators.Blur(psf, (SIDE, SIDE), border="periodic")
+    samples = cn.Measurements(blur, blur(truth))
+    found = refined(truth, blur(truth.unsqueeze(0)), spectrum, samples.geometry, cn.FourierEncoding.like(samples))
+    response = torch.cos(math.pi * torch.fft.fftfreq(SIDE, dtype=torch.float64)) ** 2
+    response = response[:, None] * response
+    share = spectrum * response**2 / (spectrum * response**2 + NOISE_SHARE * TOLD**2)
+    expected = torch.fft.ifft2(torch.fft.fft2(truth) * share).real
+    torch.testing.assert_close(found, expected, atol=0.005, rtol=0)

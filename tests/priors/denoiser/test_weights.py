@@ -211,7 +211,7 @@ def test_mosaics_with_noise_are_filled_as_without_a_denoiser_that_does_not_suit(
 @pytest.fixture(scope="module")
 def blurred():
     """A blurred picture with noise, and our fit."""
-    values = cn.Measurements.of(BLUR, TRUTH, sigma=0.01, generator=torch.Generator().manual_seed(1)).values
+    values = cn.Measurements.of(BLUR, TRUTH, sigma=0.003, generator=torch.Generator().manual_seed(1)).values
     return cn.Measurements(BLUR, values), cn.fit(cn.Measurements(BLUR, values))
 
 
