@@ -20,6 +20,12 @@ NEAREST_TOLERANCE, MOST_STEPS = 1e-2, 50
 # Factor on the moves of plug-and-play by denoisers. With it 5 steps enlarge as well as 12 without, 6 do the same for
 # mosaics and measurements, and 8 fill gaps as well as 12.
 RELAXATION = 1.8
+# The share of the variance of the noise on samples that counts in the steps; another method has 0.23 (Zhang et al.
+# 2021, in ``Denoiser``). With all of it a random quarter of twelve photographs with noise of 0.03 and 0.1 gains 0.3 and
+# 0.6 dB less, with a quarter of it 0.1 and 0.8 dB less. With all of it gray pictures, whose texture is taken for noise,
+# gain 0.07 dB less when they are enlarged, and colors 0.01 dB less; blurs and projections of 64² crops gain 0.1 to
+# 1.1 dB less in the means of panels of five to twelve.
+NOISE_SHARE = 0.5
 
 Signal = Float[Tensor, "channels *lattice"]
 Nearest = Callable[[Tensor, float], Tensor]

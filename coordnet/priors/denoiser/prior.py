@@ -22,7 +22,7 @@ from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser.named import NAMES, network_of, whole
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
-from coordnet.priors.denoiser.plug_and_play import RELAXATION, Scale, entries, falling, plug_and_play
+from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, RELAXATION, Scale, entries, falling, plug_and_play
 from coordnet.priors.denoiser.refined import DenoisedAreaPlan, DenoisedMeasurementPlan, DenoisedMosaicPlan
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import HOPE, least_squares_weight, sure_share
@@ -36,10 +36,6 @@ from coordnet.sampling.samples import Geometry
 # 0.02 dB better than ten; on nine others seven after five from 1.7 to 0.6 are 0.03 dB worse and take two thirds of the
 # time. Steps of the middle of the hidden samples alone give too small a weight.
 FIRST, LAST, STEPS, WEIGHED_STEPS = 2.0, 0.5, 10, 8
-# The share of the variance of the noise on samples that counts in the steps; another method has 0.23 (Zhang et al.
-# 2021, in ``Denoiser``). With all of it a random quarter of twelve photographs with noise of 0.03 and 0.1 gains 0.3 and
-# 0.6 dB less, with a quarter of it 0.1 and 0.8 dB less.
-NOISE_SHARE = 0.5
 # Standard deviation from which on layers multiply bfloat16, which takes a third of their time away. On the
 # middle 192² of four photographs it costs 0.014 dB in the mean; on ten pictures bfloat16 from 0.01 on cost 0.06 dB.
 ROUNDED_FROM = 0.03
@@ -231,7 +227,10 @@ class Denoiser(DenoiserParameters):
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
             told, noise = (self.pilot_for(geometry),) if self.noise else (), self.noise or suited.nugget
             return replace(suited, priors=(*suited.priors, *told, self.with_noise(noise)), nugget=noise)
-        return self if suited is None else replace(self, pilot=suited)
+        if suited is None:
+            return self
+        takes_noise = self.noise and isinstance(suited, Local)
+        return replace(self, pilot=suited.with_noise(self.noise) if takes_noise else suited)
 
     def with_noise(self, sigma: float) -> "Denoiser":
         return replace(self, noise=sigma)

@@ -22,6 +22,7 @@ from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import (
+    NOISE_SHARE,
     RELAXATION,
     Nearest,
     Scale,
@@ -90,6 +91,10 @@ class RefinedPlan(Plan):
     def nearest(self, values: Tensor, scale: Scale) -> Nearest:
         """Return the data term of values, in units of a scale."""
 
+    def noise(self, scale: Scale) -> float:
+        """Return the standard deviation of the noise that counts in the steps, in units of a scale."""
+        return math.sqrt(NOISE_SHARE) * self.prior.noise / scale.span
+
     def after(self, fitted: Fitted) -> "RefinedPlan":
         """Return the plan with what the pilot's fit learned; by default the plan itself."""
         return self
@@ -128,7 +133,7 @@ class DenoisedAreaPlan(RefinedPlan):
     rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
 
     def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
-        return cell_means(scale.into(values), self.geometry.cells, self.prior.noise / scale.span)  # type: ignore[attr-defined]
+        return cell_means(scale.into(values), self.geometry.cells, self.noise(scale))  # type: ignore[attr-defined]
 
     def after(self, fitted: Fitted) -> "DenoisedAreaPlan":
         """Return the plan with what the pilot made of the half, if it did."""
@@ -178,7 +183,7 @@ class DenoisedMosaicPlan(RefinedPlan):
     sigmas = falling(0.04, 0.006, 6)
 
     def nearest(self, values: Signal, scale: Scale) -> Nearest:
-        return entries(scale.into(values), self._known, self.prior.noise / scale.span)
+        return entries(scale.into(values), self._known, self.noise(scale))
 
     @property
     def _known(self) -> Tensor:
@@ -226,8 +231,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
 
     def nearest(self, values: Float[Tensor, "channels *samples"], scale: Scale) -> Nearest:
         low = scale.low * self.geometry.of_constant(values)
-        noise = max(self.prior.noise / scale.span, RELATIVE_NOISE)
-        return measured((values - low) / scale.span, self.measurement, noise)
+        return measured((values - low) / scale.span, self.measurement, max(self.noise(scale), RELATIVE_NOISE))
 
     def weighed(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> tuple[float, Sequence[float]]:
         """Return the weight that suits hidden values, or if none surely does, those whose errors are no outliers."""

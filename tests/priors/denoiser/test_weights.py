@@ -201,10 +201,17 @@ def test_the_other_functions_are_as_without_it_too(name, f):
     assert weighed.report.prior == ours.report.prior and "denoiser" not in str(weighed.fit.report.prior)
 
 
+@pytest.mark.slow
+def test_mosaics_with_noise_are_filled_as_without_a_denoiser_that_does_not_suit(generator):
+    noisy = 0.9 * TRUTH[..., 0] + 0.1 * torch.randn(SIDE, SIDE, generator=generator)
+    ours, weighed = (cn.demosaic(noisy, sigma=0.1, prior=prior) for prior in ("auto", cn.Denoiser(constant)))
+    assert torch.equal(weighed.signal, ours.signal)
+
+
 @pytest.fixture(scope="module")
 def blurred():
     """A blurred picture with noise, and our fit."""
-    values = cn.Measurements.of(BLUR, TRUTH, sigma=0.01, generator=torch.Generator().manual_seed(1)).values
+    values = cn.Measurements.of(BLUR, TRUTH, sigma=0.003, generator=torch.Generator().manual_seed(1)).values
     return cn.Measurements(BLUR, values), cn.fit(cn.Measurements(BLUR, values))
 
 
