@@ -71,9 +71,10 @@ def own_spacing(
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
     """Return the power of two of each axis, in its units, over which values change as much as along the others.
 
-    They are those of greatest likelihood, in the mean of the channels. The search starts from 1, or from the extents of
-    the axes if these are likelier, and each step is to gain ``STEP``. All are 1 unless others gain ``GAIN`` over that,
-    and splines through the points without one of them predict it better with these.
+    The search starts from 1, or from the extents of the axes if these are likelier, and goes to likelier scales, in the
+    mean of the channels. Each step gains ``STEP`` in log-likelihood, and splines through the points without one of them
+    predict it better: the likelihood alone is sure of wrong scales where values have edges. All are 1 unless the others
+    gain ``GAIN`` over that, and have less error.
     """
     extent = np.ptp(x, axis=0)
     used, result = extent > 0, np.ones(x.shape[1])
@@ -90,14 +91,19 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     def likelihood(octaves: tuple[float, ...]) -> float:
         return float(np.mean([log_likelihood(*part, np.exp2(octaves)) for part in parts]))
 
+    @cache
     def error(octaves: tuple[float, ...]) -> float:
         return float(np.exp(np.mean([np.log(_error(*part, np.exp2(octaves))) for part in parts])))
 
     equal = (0.0,) * len(extent)
     sized = np.round(np.log2(extent))
     octaves = max(equal, tuple(sized - sized.max()), key=likelihood)
-    while likelihood(best := max(_next(octaves), key=likelihood)) > likelihood(octaves) + STEP:
-        octaves = best
+    while better := [
+        other
+        for other in _next(octaves)
+        if likelihood(other) > likelihood(octaves) + STEP and error(other) < error(octaves)
+    ]:
+        octaves = max(better, key=likelihood)
     if likelihood(octaves) > likelihood(equal) + GAIN and error(octaves) < error(equal):
         result[used] = np.exp2(octaves)
     return result
