@@ -17,6 +17,7 @@ LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it i
 # clouds that were held out, most of them in clusters or tracks, they gain 0.42 dB in the mean over a search by errors
 # at points, with a standard error of 0.12 dB; 51 are better and 17 worse.
 GAIN, STEP = 5.0, 1.0
+CLEARLY = 0.8  # ratio of the squared errors below which pixels have scales other than 1
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FAR_OFF = 5.0  # distance from the median along an axis, relative to the largest of the nearest nine tenths, at least
 MOST_FAR = 0.01  # share of the points that are so far off at most, or one: more of them are a region of their own
@@ -74,7 +75,7 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     The search starts from 1, or from the extents of the axes if these are likelier, and goes to likelier scales, in the
     mean of the channels. Each step gains ``STEP`` in log-likelihood, and splines through the points without one of them
     predict it better: the likelihood alone is sure of wrong scales where values have edges. All are 1 unless the others
-    gain ``GAIN`` over that, and have less error.
+    gain ``GAIN`` over that, and have less error; clearly less for pixels, whose texture a likelihood does not know.
     """
     extent = np.ptp(x, axis=0)
     used, result = extent > 0, np.ones(x.shape[1])
@@ -104,9 +105,17 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
         if likelihood(other) > likelihood(octaves) + STEP and error(other) < error(octaves)
     ]:
         octaves = max(better, key=likelihood)
-    if likelihood(octaves) > likelihood(equal) + GAIN and error(octaves) < error(equal):
+    least = (CLEARLY if _are_pixels(x) else 1.0) * error(equal)
+    if likelihood(octaves) > likelihood(equal) + GAIN and error(octaves) < least:
         result[used] = np.exp2(octaves)
     return result
+
+
+def _are_pixels(x: Float[np.ndarray, "n d"]) -> bool:
+    """Return whether points are nodes of a lattice with the same spacing along all axes, as pixels are."""
+    steps = [np.diff(np.unique(column)).min() for column in x.T]
+    u = (x - x.min(0)) / min(steps)
+    return bool(max(steps) < (1 + ON_NODES) * min(steps) and np.abs(u - np.round(u)).max() < ON_NODES)
 
 
 def _next(octaves: tuple[float, ...]) -> list[tuple[float, ...]]:

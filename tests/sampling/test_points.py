@@ -287,3 +287,15 @@ def test_a_picture_whose_axes_have_other_scales_keeps_its_nodes():
     pixels = np.argwhere(np.random.default_rng(0).random((40, 40)) < 0.3).astype(float)
     spacings = own_spacing(pixels, np.array([1.0, 0.5]), 1.3)
     assert spacings is not None and spacings.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("seed", [0, 5, 6])
+def test_pixels_have_one_scale_where_points_beside_them_have_two(seed):
+    """The signal varies twice as fast along the second axis, which is no clear gain for so rough a one."""
+    generator = np.random.default_rng(seed)
+    pixels = np.argwhere(generator.random((40, 40)) < 0.25).astype(float)
+    waves = generator.standard_t(1, (300, 2)) * [0.08, 0.16]
+    values = np.cos(pixels @ waves.T + 6 * generator.random(300)).sum(1)
+    beside = pixels + generator.uniform(-0.01, 0.01, pixels.shape)
+    assert scales_of(pixels, values[:, None]).tolist() == [1.0, 1.0]
+    assert scales_of(beside, values[:, None]).tolist() == [1.0, 0.5]
