@@ -1,6 +1,7 @@
 """How far apart nodes are for scattered points: the points' mean distance, and the scales of the axes."""
 
 import itertools
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,15 @@ from jaxtyping import Bool, Float
 from scipy.spatial.distance import cdist
 
 IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
-TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
+TRIED = 400  # points that decide on the scales: a likelihood of as many takes a twentieth of a second
+NUGGETS = np.array([1e-13, 1e-6, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0])  # variances of noise; the least is rounding
 SMOOTHED = (0.0, 1e-4)  # variances of noise on the points, relative to the kernel r³ at the longest extent of them all
-GAIN = 0.8  # ratio of the squared errors of hidden points below which other scales are taken
 LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it is rounding
-MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
+# Gains in log-likelihood from which on other scales are taken, and a scale is doubled or halved once more. In 60 clouds
+# that were held out, most of them in clusters or tracks, they gain 0.39 dB in the mean over a search by errors alone,
+# with a standard error of 0.19 dB; 9 are better and 4 worse.
+GAIN, STEP = 5.0, 1.0
+CLEARLY = 0.8  # ratio of the squared errors below which pixels have scales other than 1
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FAR_OFF = 5.0  # distance from the median along an axis, relative to the largest of the nearest nine tenths, at least
 MOST_FAR = 0.01  # share of the points that are so far off at most, or one: more of them are a region of their own
@@ -46,27 +51,31 @@ def far_off(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
     return far if far.sum() <= max(1, MOST_FAR * len(x)) else np.zeros_like(far)
 
 
-def own_spacing(x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], spacing: float) -> float | None:
-    """Return the spacing near another one, in units of the scales, at which all points are nodes.
+def own_spacing(
+    x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], spacing: float
+) -> Float[np.ndarray, " d"] | None:
+    """Return the spacings near another one, in units of the scales of the axes, at which all points are nodes.
 
-    Points of a picture or of a grid with gaps have one; None is returned where there is none, or where it is less than
-    ``FINEST`` of the other one.
+    Points of a picture or of a grid with gaps have them; None is returned where there are none, or where they
+    are less than ``FINEST`` of the other one in the geometric mean, before those of longer steps are divided.
     """
     u = (x - x.min(0)) / scales
-    steps = [np.diff(np.unique(column)).min(initial=np.inf) for column in u.T]
-    step = min(steps)
-    if not np.isfinite(step):
-        return None
-    divided = step / max(1, round(step / spacing))
+    steps = np.array([np.diff(np.unique(column)).min(initial=np.inf) for column in u.T])
+    steps[np.isinf(steps)] = spacing  # along an axis on which all points are equal
+    mean = np.exp(np.log(steps).mean())
+    near = mean / max(1, round(mean / spacing))
+    divided = steps / np.maximum(1, np.round(steps / near))
     misses = np.abs(u / divided - np.round(u / divided)).max()
-    return divided if divided >= FINEST * spacing and misses < ON_NODES else None
+    return divided if near >= FINEST * spacing and misses < ON_NODES else None
 
 
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
     """Return the power of two of each axis, in its units, over which values change as much as along the others.
 
-    All are 1, unless splines through the points without one of them predict it clearly better with others, in the
-    geometric mean of the channels. The search starts from 1, or from the extents of the axes where these are better.
+    The search starts from 1, or from the extents of the axes if these are likelier, and goes to likelier scales, in the
+    mean of the channels. Each step gains ``STEP`` in log-likelihood, and splines through the points without one of them
+    predict it better: the likelihood alone is sure of wrong scales where values have edges. All are 1 unless the others
+    gain ``GAIN`` over that, and have less error; clearly less for pixels, whose texture a likelihood does not know.
     """
     extent = np.ptp(x, axis=0)
     used, result = extent > 0, np.ones(x.shape[1])
@@ -74,40 +83,78 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
         return result
     x, extent = x[:, used], extent[used]
     known = [(np.isfinite(column), column) for column in y.T]
-    parts = [_some(x[there], column[there]) for there, column in known if there.sum() >= 8 * len(used)]
+    parts = [_some(x[there], column[there]) for there, column in known if there.sum() >= 8 * len(extent)]
     parts = [part for part in parts if np.ptp(part[1]) > 0]
     if not parts:
         return result
 
-    def error(scales: np.ndarray) -> float:
-        return float(np.exp(np.mean([np.log(_error(*part, scales)) for part in parts])))
+    @cache
+    def likelihood(octaves: tuple[float, ...]) -> float:
+        return float(np.mean([log_likelihood(*part, np.exp2(octaves)) for part in parts]))
 
-    scales = np.ones(len(extent))
-    least = error(scales)
-    sized = np.exp2(np.round(np.log2(extent)))
-    sized /= sized.max()
-    if (of_sized := error(sized)) < GAIN * least:
-        scales, least = sized, of_sized
-    for _ in range(MOST_DOUBLINGS):
-        others = [scales * np.exp2(step) for step in _steps(len(scales))]
-        errors = [error(other) for other in others]
-        best = int(np.argmin(errors))
-        if errors[best] >= GAIN * least:
-            break
-        scales, least = others[best], errors[best]
-    result[used] = scales
+    @cache
+    def error(octaves: tuple[float, ...]) -> float:
+        return float(np.exp(np.mean([np.log(_error(*part, np.exp2(octaves))) for part in parts])))
+
+    equal = (0.0,) * len(extent)
+    sized = np.round(np.log2(extent))
+    octaves = max(equal, tuple(sized - sized.max()), key=likelihood)
+    while better := [
+        other
+        for other in _next(octaves)
+        if likelihood(other) > likelihood(octaves) + STEP and error(other) < error(octaves)
+    ]:
+        octaves = max(better, key=likelihood)
+    least = (CLEARLY if _are_pixels(x) else 1.0) * error(equal)
+    if likelihood(octaves) > likelihood(equal) + GAIN and error(octaves) < least:
+        result[used] = np.exp2(octaves)
     return result
 
 
-def _steps(dims: int) -> list[np.ndarray]:
+def _are_pixels(x: Float[np.ndarray, "n d"]) -> bool:
+    """Return whether points are nodes of a lattice with the same spacing along all axes, as pixels are."""
+    steps = [np.diff(np.unique(column)).min() for column in x.T]
+    u = (x - x.min(0)) / min(steps)
+    return bool(max(steps) < (1 + ON_NODES) * min(steps) and np.abs(u - np.round(u)).max() < ON_NODES)
+
+
+def _next(octaves: tuple[float, ...]) -> list[tuple[float, ...]]:
     """Return a doubling and a halving of the scale of each axis but one, to which the others are relative."""
-    return [sign * np.eye(dims)[j] for j, sign in itertools.product(range(1 if dims == 2 else 0, dims), (1, -1))]
+    dims = len(octaves)
+    steps = itertools.product(range(1 if dims == 2 else 0, dims), (1, -1))
+    return [tuple(octaves + sign * np.eye(dims)[j]) for j, sign in steps]
 
 
 def _some(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
     """Return some points that lie as all do, drawn at random, and their values."""
     drawn = np.random.default_rng(0).permutation(len(x))[:TRIED]
     return x[drawn], y[drawn]
+
+
+def log_likelihood(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], scales: Float[np.ndarray, " d"]) -> float:
+    """Return the restricted log-likelihood of values at points, up to a constant that does not depend on the scales.
+
+    It is that of the likeliest of some intrinsic random functions of order 1, whose linear trend is left out. Their
+    generalized covariances are -r and r³ at distances r in units of the scales, beside white noise of ``NUGGETS``
+    relative to the mean eigenvalue. The first are as rough as terrain, the others as cubic splines. Errors at points
+    say less where these come in clusters or tracks, as near ones predict them whatever the scales are.
+
+    Notes
+    -----
+    Matheron, "The intrinsic random functions and their applications" (1973); Kitanidis, "Statistical estimation of
+    polynomial generalized covariance functions and hydrologic applications" (1983).
+    """
+    trend = np.column_stack([np.ones(len(x)), x - x.mean(0)])
+    contrasts = np.linalg.qr(trend, mode="complete")[0][:, trend.shape[1] :]
+    u, z, likelihoods = x / scales, contrasts.T @ y, []
+    r = cdist(u, u)
+    for covariance in (-r, r**3):
+        sizes, axes = np.linalg.eigh(contrasts.T @ covariance @ contrasts)
+        variances = (np.maximum(sizes, 0) / sizes.mean())[:, None] + NUGGETS
+        energy = np.square(axes.T @ z) @ (1 / variances) / len(z)
+        energy = np.maximum(energy, np.finfo(float).tiny)  # that of a plane is 0
+        likelihoods.append(-0.5 * float((np.log(variances).sum(0) + len(z) * np.log(energy)).min()))
+    return max(likelihoods)
 
 
 def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:

@@ -126,7 +126,7 @@ def points(
         The period of an axis by its name or number: {"lon": 360}.
     scales : sequence of float, optional
         The length along each axis, in its units, over which the signal changes as much as along the others. Powers of
-        two are chosen by hidden points, for all columns of values together, if they are not given.
+        two are chosen by their likelihood, for all columns of values together, if they are not given.
     sphere : (longitude, latitude), optional
         The two axes, by their names or numbers, that are longitudes and latitudes in degrees on the whole sphere:
         ("lon", "lat"). Distances are those on the sphere, and nothing is seen at the poles and the date line. A sphere

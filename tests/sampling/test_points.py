@@ -6,11 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.linalg import null_space
+from scipy.spatial.distance import pdist, squareform
+from scipy.stats import multivariate_normal
 
 import coordnet as cn
 from coordnet.encodings.blending import Blending
 from coordnet.sampling import Axis
-from coordnet.sampling.node_spacing import mean_distance, own_spacing, scales_of
+from coordnet.sampling.node_spacing import NUGGETS, log_likelihood, mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import lattice_of
 from coordnet.sampling.points import MARGIN
 
@@ -140,6 +143,40 @@ def test_edges_that_most_points_do_not_see_and_noise_do_not_mislead_the_scales(s
     assert second / first in (32, 64, 128)
 
 
+@pytest.mark.parametrize("seed", [1, 16, 38])
+def test_the_scales_of_a_signal_on_tracks_are_found(seed):
+    """On five parallel tracks; a search by errors at points alone ends at a ratio of 2 in these draws."""
+    generator = np.random.default_rng(seed)
+    along, track = generator.random(150), generator.integers(0, 5, 150)
+    places = np.stack([along, (track + 0.5) / 5 + 0.002 * generator.standard_normal(150)], 1)
+    waves = generator.standard_normal((60, 2)) * 5
+    values = np.cos(places @ waves.T + generator.random(60) * 6).sum(1)
+    first, second = scales_of(places * [1, 8], values[:, None])
+    assert second / first in (4, 8, 16)
+
+
+def test_the_likelihood_of_scales_has_a_dense_twin():
+    """It is the density of contrasts under the likeliest noise and variance, but for a constant."""
+    places, scales = PLACES[:40] * [1, 3], ([1.0, 1.0], [1.0, 4.0], [2.0, 0.5])
+    values = smooth(PLACES[:40]) + places @ [1.0, 2.0]
+    contrasts = null_space(np.column_stack([np.ones(40), places]).T)
+    z = contrasts.T @ values
+
+    def twin(lengths):
+        densities = []
+        r = squareform(pdist(places / lengths))
+        for covariance in (-r, r**3):
+            k = contrasts.T @ covariance @ contrasts
+            for nugget in NUGGETS:
+                noisy = k / k.trace() * len(k) + nugget * np.eye(len(k))
+                variance = z @ np.linalg.solve(noisy, z) / len(z)
+                densities.append(multivariate_normal(cov=variance * noisy).logpdf(z))
+        return max(densities)
+
+    differences = [log_likelihood(places, values, np.array(lengths)) - twin(lengths) for lengths in scales]
+    np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-6)
+
+
 def test_all_columns_of_values_choose_the_scales_together():
     """Noise has none to choose, and a plane, which splines meet to rounding, does not matter."""
     places, noise = PLACES * [1, 8], RNG.normal(size=300)
@@ -243,3 +280,22 @@ def test_nodes_are_those_of_the_points_own_lattice(share, spacing):
 def test_rounded_coordinates_are_no_lattice():
     places = np.round(RNG.random((300, 2)), 3)
     assert own_spacing(places, np.ones(2), 0.03) is None
+
+
+def test_a_picture_whose_axes_have_other_scales_keeps_its_nodes():
+    """Its pixels are nodes of their own lattice, whatever these scales are."""
+    pixels = np.argwhere(np.random.default_rng(0).random((40, 40)) < 0.3).astype(float)
+    spacings = own_spacing(pixels, np.array([1.0, 0.5]), 1.3)
+    assert spacings is not None and spacings.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("seed", [0, 5, 6])
+def test_pixels_have_one_scale_where_points_beside_them_have_two(seed):
+    """The signal varies twice as fast along the second axis, which is no clear gain for so rough a one."""
+    generator = np.random.default_rng(seed)
+    pixels = np.argwhere(generator.random((40, 40)) < 0.25).astype(float)
+    waves = generator.standard_t(1, (300, 2)) * [0.08, 0.16]
+    values = np.cos(pixels @ waves.T + 6 * generator.random(300)).sum(1)
+    beside = pixels + generator.uniform(-0.01, 0.01, pixels.shape)
+    assert scales_of(pixels, values[:, None]).tolist() == [1.0, 1.0]
+    assert scales_of(beside, values[:, None]).tolist() == [1.0, 0.5]
