@@ -102,6 +102,7 @@ EXPERIMENTS = (
             TUNED,
             ADAPTED,
             PATCHES,
+            AUTO,
         ),
         Finder(("clip",), CLIPS, TWO_CLIPS, (CUBE,)),
     ),
