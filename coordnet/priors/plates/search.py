@@ -58,7 +58,7 @@ SMOOTH_CUTOFF = 2.0
 ABOUT_AS_GOOD = 10.0  # hidden error up to which the highest order is taken for these, relative to the least
 
 # Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
-LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
+LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**21, 3: 2**18})
 # These numbers for anisotropies were settled on 27 fields, synthetic and from packages, with four masks each; 28 others
 # were held out.
 LOOKED_AT = 2**15  # nodes in the middle of a lattice whose differences are looked at
