@@ -55,9 +55,10 @@ class Solution:
 
     def warn_unless_converged(self, tolerance: float) -> None:
         """Give a ``ConvergenceWarning`` if a system did not reach the tolerance."""
-        if not self.converged:
-            worst = f"a relative residual of {float(self.relative_residual.max()):.1e}"
-            message = f"stopped after {self.iterations} steps at {worst}, above the tolerance of {tolerance:.0e}"
+        worst = float(self.relative_residual.max())
+        if not self.converged and not worst <= tolerance:
+            reached = f"a relative residual of {worst:.1e}"
+            message = f"stopped after {self.iterations} steps at {reached}, above the tolerance of {tolerance:.0e}"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
