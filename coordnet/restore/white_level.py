@@ -57,7 +57,7 @@ UNCLIPPED = 0.3  # least variance in a window relative to that before clipping; 
 ROUNDS = 2  # times that the noise in windows that were clipped is found from the level, and this from the windows
 # A filter that removes slopes and keeps the variance of white noise, and the side in pixels of patches of the result.
 LAPLACIAN = torch.tensor([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]], dtype=torch.float64) / math.sqrt(20)
-PATCH = 5
+FLAT_SIDE = 5
 # Quantile of the energies of patches relative to the noise, 0.59 of noise alone. Below ``LEAST`` it lowers the level,
 # above ``MOST`` there is no noise: both hold for none of 216 crops with noise of 0.02 to 0.1, and for 6 and 10 of 37
 # without noise in which some was found.
@@ -116,11 +116,11 @@ def energy_of_flattest(
     The result is that of the rotated channel where it is least; patches that were clipped do not count. It is 1 where
     most are, and for pictures without patches.
     """
-    if min(picture.shape[:2]) < PATCH + len(LAPLACIAN) - 1:
+    if min(picture.shape[:2]) < FLAT_SIDE + len(LAPLACIAN) - 1:
         return 1.0
     energy = _filtered(picture @ rotation.to(picture), LAPLACIAN).square()
     expected = _filtered(variance @ rotation.square().to(variance), LAPLACIAN.square())
-    parts = zip(avg_pool2d(energy, PATCH, 1), avg_pool2d(expected, PATCH, 1), strict=True)
+    parts = zip(avg_pool2d(energy, FLAT_SIDE, 1), avg_pool2d(expected, FLAT_SIDE, 1), strict=True)
     relative = [(own / mean)[mean > WHOLE] for own, mean in parts]
     return min((float(part.quantile(LOW)) for part in relative if len(part) > ENOUGH * energy[0].numel()), default=1.0)
 

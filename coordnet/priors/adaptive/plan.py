@@ -57,7 +57,7 @@ CROP = 2**17  # points of the crop that decides the start for a lattice more tha
 # residual that ends solves near their solution leaves smooth fields unfinished. A tenth of 1100×1100 nodes of random
 # fields whose power falls with the frequency to the power of 3, 4 and 6 gives 43.6, 62 and 65 dB, and 42.1, 37 and
 # 37 dB without it.
-FROM_NOTHING, FINEST = 0.03, 1e-6
+FROM_NOTHING, FINEST_TOLERANCE = 0.03, 1e-6
 # Power laws to start from unless others are given, by the number of axes.
 _SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))
 STARTS = ByAxes(
@@ -199,7 +199,8 @@ class AdaptivePlan(LearnedPlan):
                 chosen.z = None  # the last solves replace it, in which the memory of a fit is at its peak
                 last.negligible = None if self.solver.tolerance else negligible_beside(chosen.errors[kept])
             is_cold = deciding is not problem and not self.solver.tolerance
-            solution = self._finish(last, left, bar, max(FROM_NOTHING * self.tolerance, FINEST) if is_cold else None)
+            finer = max(FROM_NOTHING * self.tolerance, FINEST_TOLERANCE)
+            solution = self._finish(last, left, bar, finer if is_cold else None)
         fitted = self._fitted(last, solution, units, kept)
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
         tried = [trail.record(float(units)) for trail in trails]
