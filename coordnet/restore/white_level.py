@@ -9,8 +9,8 @@ There is no noise where the flattest windows are more likely of textures alone, 
 however faint they are: noise is a floor that all windows have. On photographs with white noise it is almost never so,
 and in clean crops and fields in which noise was found in half of them.
 
-What is said of the noise is checked by small patches, in which textures leave gaps. The flattest ones have at least
-the energy of noise, which bounds the level. If even they have far more, the level is a guess from the textures' laws.
+Small patches check this level, as most textures leave some of them flat. The flattest ones have at least the energy of
+the noise, which bounds the level. If even these have far more, no place shows the noise, and there is taken to be none.
 """
 
 import math
@@ -79,8 +79,8 @@ def white_level(
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
     clipped: the energies of each window are relative to it. Windows that are mostly clipped do not count. The estimate
     stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe. It is 0 where
-    textures alone explain the windows, or cover all; with ``surely``, in all cases of doubt. It is at most what the
-    flattest patches have; see ``energy_of_flattest``.
+    textures alone explain the windows, or leave no patch flat; with ``surely``, in all cases of doubt. It is at most
+    what the flattest patches have; see ``energy_of_flattest``.
     """
     windows = Windows.of(picture, ends=1.0)
     modes = _one_of_pairs(windows.shape) & (windows.radius > LEAST_FREQUENCY)

@@ -54,10 +54,11 @@ def far_off(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
 def own_spacing(
     x: Float[np.ndarray, "n d"], scales: Float[np.ndarray, " d"], spacing: float
 ) -> Float[np.ndarray, " d"] | None:
-    """Return the spacings near another one, in units of the scales of the axes, at which all points are nodes.
+    """Return the spacing of each axis, in units of its scale, at which all points are nodes of one lattice.
 
-    Points of a picture or of a grid with gaps have them; None is returned where there are none, or where they
-    are less than ``FINEST`` of the other one in the geometric mean, before those of longer steps are divided.
+    Points of a picture or of a grid with gaps have such spacings. Their geometric mean is near the given ``spacing``,
+    unless steps along one axis are so long that they are divided further. None is returned where there are none, or
+    where they would be less than ``FINEST`` of the given one.
     """
     u = (x - x.min(0)) / scales
     steps = np.array([np.diff(np.unique(column)).min(initial=np.inf) for column in u.T])

@@ -53,10 +53,10 @@ COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside the
 COPY_STEPS = 60  # steps of conjugate gradients for each copy, from the solution without the first one
 COPY_SEED = 2**18  # added to the seed for each further copy
 CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
-# Factor on the tolerance of the solve of such a lattice, which starts from nothing, and the least tolerance by it: a
-# residual that ends solves near their solution leaves smooth fields unfinished. A tenth of 1100×1100 nodes of random
-# fields whose power falls with the frequency to the power of 3, 4 and 6 gives 43.6, 62 and 65 dB, and 42.1, 37 and
-# 37 dB without it.
+# Factor on the tolerance of solves that start from nothing, as those of such a lattice do and those with a spectrum of
+# other blocks, and the least tolerance by it: a residual that ends solves near their solution leaves smooth fields
+# unfinished. A tenth of 1100×1100 nodes of random fields whose power falls with the frequency to the power of 3, 4 and
+# 6 gives 43.6, 62 and 65 dB, and 42.1, 37 and 37 dB without it.
 FROM_NOTHING, FINEST_TOLERANCE = 0.03, 1e-6
 # Power laws to start from unless others are given, by the number of axes.
 _SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))
@@ -198,9 +198,7 @@ class AdaptivePlan(LearnedPlan):
                 last.penalty, last.z, left = chosen.best_penalties[0], chosen.z, min(kept, 1)
                 chosen.z = None  # the last solves replace it, in which the memory of a fit is at its peak
                 last.negligible = None if self.solver.tolerance else negligible_beside(chosen.errors[kept])
-            is_cold = deciding is not problem and not self.solver.tolerance
-            finer = max(FROM_NOTHING * self.tolerance, FINEST_TOLERANCE)
-            solution = self._finish(last, left, bar, finer if is_cold else None)
+            solution = self._finish(last, left, bar)
         fitted = self._fitted(last, solution, units, kept)
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
         tried = [trail.record(float(units)) for trail in trails]
@@ -223,14 +221,16 @@ class AdaptivePlan(LearnedPlan):
         )
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
 
-    def _finish(self, trail: Trail, rounds: int, bar: Any, tolerance: float | None = None) -> Solution:
-        """Learn the spectrum in the remaining rounds, and solve to a tolerance, or the plan's, with the last one."""
+    def _finish(self, trail: Trail, rounds: int, bar: Any) -> Solution:
+        """Learn the spectrum in the remaining rounds, and solve with the last one to the tolerance, or beyond it."""
         bar.total = bar.n + rounds + 1
+        is_usual = trail.z is not None or self.prior.hold_out == 0 or self.solver.tolerance  # 0: as the fit it repeats
+        tolerance = self.tolerance if is_usual else max(FROM_NOTHING * self.tolerance, FINEST_TOLERANCE)
         with torch.no_grad():
             for _ in range(rounds):
                 trail.advance(self.learning_tolerance)
                 bar.update()
-            solution = trail.advance(tolerance or self.tolerance, self.solver.steps)
+            solution = trail.advance(tolerance, self.solver.steps)
         bar.update()
         if not is_tracked(trail.problem.values):
             return solution

@@ -57,7 +57,8 @@ SMOOTH_ERROR = 1e-8
 SMOOTH_CUTOFF = 2.0
 ABOUT_AS_GOOD = 10.0  # hidden error up to which the highest order is taken for these, relative to the least
 
-# Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
+# Nodes of the largest lattice on which plates are taken unasked: those of a row need half a kilobyte each, and those of
+# a plane four, if plates have a weight.
 LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**21, 3: 2**18})
 # These numbers for anisotropies were settled on 27 fields, synthetic and from packages, with four masks each; 28 others
 # were held out.
