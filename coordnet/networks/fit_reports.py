@@ -74,10 +74,12 @@ class AdaptiveReport(FitReport):
     """The report of a fit under a spectrum that was learned from the samples.
 
     ``rounds`` of learning were taken from the prior ``start``. ``tried`` has every start that hidden samples were met
-    from. ``sigma`` is the standard deviation of the noise on measurements.
+    from. ``tolerance`` is the relative residual of the solves that were learned from, and ``sigma`` the standard
+    deviation of the noise on measurements.
     """
 
     rounds: int
+    tolerance: float | None = None
     start: PowerLaw | None = None
     tried: list[PowerLaw] | None = None
     sigma: float | None = None

@@ -179,10 +179,10 @@ class Plan:
         """
         return 0.0
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether a fit is worth its time, by the mean squared hidden errors of priors that were tried before.
 
-        By default it is.
+        The mean square of the samples is their ``energy``. By default it is worth it.
         """
         return True
 

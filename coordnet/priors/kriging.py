@@ -215,7 +215,7 @@ class LatticeKrigingPlan(KrigingPlan):
         variance = math.inf if is_rough else relative_variance(numbers.covariance, self._parts(DECIDING_SIDES))
         return next((share for most, share in KRIGED_SHARES.items() if variance <= most), 0.0)
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return False: the lattice's own half is not fitted."""
         return False
 

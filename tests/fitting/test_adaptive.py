@@ -38,6 +38,14 @@ def texture(size, seed=0):
     return (0.5 + waves / 30).unsqueeze(-1)
 
 
+def rough_field(size, power):
+    """A random field whose power falls with the frequency to some power."""
+    white = torch.randn(2 * size, 2 * size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y, x = torch.meshgrid(*2 * [torch.fft.fftfreq(2 * size, dtype=torch.float64)], indexing="ij")
+    field = torch.fft.ifft2(torch.fft.fft2(white) / (y.square() + x.square() + 1e-4) ** (power / 4)).real
+    return (field / field.std())[:size, :size, None]
+
+
 def fit(samples, prior, **options):
     return fit_closed_form(FourierEncoding.like(samples), samples, prior=prior, **options)
 
@@ -86,6 +94,17 @@ def test_no_round_is_kept_where_none_helps():
     tried = made.report.tried
     best = max((start.hold_out_psnr for start in tried), key=max)
     assert made.report.rounds == max(range(len(best)), key=best.__getitem__)
+
+
+def test_solves_go_on_until_their_residual_is_negligible_beside_the_error():
+    """A texture of few waves is found so exactly that solves as for photographs would leave it unfinished."""
+    truth = texture(96)
+    samples = sample(truth, "random:0.6", generator=torch.Generator().manual_seed(1))
+    made = fit(samples, Adaptive())
+    settled = Adaptive().settled(made.report)
+    finest = fit(samples, replace(settled, tolerance=1e-6), solver=ConjugateGradients(steps=5000))
+    for found in made, fit(samples, settled):
+        assert held_out(found, samples, truth) > held_out(finest, samples, truth) - 3
 
 
 def test_a_settled_prior_starts_where_hidden_samples_chose(textured):
@@ -339,8 +358,7 @@ def test_bad_priors_are_refused(options, message):
 @pytest.mark.parametrize("is_taught", [False, True])
 def test_a_smooth_field_is_solved_far_enough_from_nothing(monkeypatch, is_taught):
     """Large lattices are, whose middle chose the start, and those with a spectrum that another fit learned."""
-    y, x = torch.meshgrid(*2 * [torch.arange(128.0, dtype=torch.float64) / 128], indexing="ij")
-    truth = (torch.sin(6 * x + 2 * y) + torch.cos(5 * x * y)).unsqueeze(-1)
+    truth = rough_field(128, power=5)
     known = torch.rand(128, 128, generator=torch.Generator().manual_seed(0)) < 0.1
     samples, prior = sample(truth, known), Adaptive()
     encoding = FourierEncoding.like(samples)
@@ -348,7 +366,7 @@ def test_a_smooth_field_is_solved_far_enough_from_nothing(monkeypatch, is_taught
         first = fit_closed_form(encoding, samples, prior)
         prior = prior.taught([(first.report, first.learned)])
     monkeypatch.setattr("coordnet.priors.adaptive.plan.CROP", 1024)
-    solvers = ConjugateGradients(), ConjugateGradients(1e-9, 20_000)
+    solvers = ConjugateGradients(), ConjugateGradients(1e-7, 20_000)
     fits = [fit_closed_form(encoding, samples, prior, solver=solver) for solver in solvers]
     errors = [(fit.render() - truth)[~known].square().mean() for fit in fits]
-    assert errors[0] < 3 * errors[1]
+    assert errors[0] < 1.5 * errors[1]

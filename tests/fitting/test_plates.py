@@ -302,7 +302,7 @@ def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared
 
 
 def test_scattered_points_of_a_field_take_plates(generator):
-    points = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 0.9
+    points = torch.rand(90, 2, generator=generator, dtype=torch.float64) * 0.9
     values = 0.5 + 0.3 * (5 * points.sum(1, keepdim=True)).sin()
     samples = cn.Samples(cn.ScatteredPoints((12, 12), points), values)
     fit = cn.fit(samples)

@@ -124,7 +124,7 @@ def test_patches_are_tried_with_the_noise_that_there_seems_to_be():
 def test_patches_with_noise_are_fitted_where_it_is_a_fifth_of_the_hidden_errors(share):
     few = samples((16, 16), 0.0)
     plan = cn.plan(cn.FourierEncoding.like(few), few.geometry, cn.Local(noise=0.3), dtype=torch.float64)
-    assert plan.is_promising({cn.Adaptive(): 0.3**2 / share}) == (share > 0.2)
+    assert plan.is_promising({cn.Adaptive(): 0.3**2 / share}, 1.0) == (share > 0.2)
 
 
 def oscillation(count, radius, frequency):

@@ -26,6 +26,7 @@ from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.measured import MeasuredPlan
 from coordnet.priors.adaptive.spectrum import (
+    FINEST_TOLERANCE,
     LearnedPlan,
     Problem,
     Spectrum,
@@ -53,11 +54,7 @@ COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside the
 COPY_STEPS = 60  # steps of conjugate gradients for each copy, from the solution without the first one
 COPY_SEED = 2**18  # added to the seed for each further copy
 CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
-# Factor on the tolerance of solves that start from nothing, as those of such a lattice do and those with a spectrum of
-# other blocks, and the least tolerance by it: a residual that ends solves near their solution leaves smooth fields
-# unfinished. A tenth of 1100×1100 nodes of random fields whose power falls with the frequency to the power of 3, 4 and
-# 6 gives 43.6, 62 and 65 dB, and 42.1, 37 and 37 dB without it.
-FROM_NOTHING, FINEST_TOLERANCE = 0.03, 1e-6
+TAUGHT = 0.03  # factor on the tolerance of solves with a spectrum of other blocks, whose error is not known
 # Power laws to start from unless others are given, by the number of axes.
 _SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))
 STARTS = ByAxes(
@@ -89,6 +86,7 @@ class Adaptive(Prior):
     rotated: bool = True  # learn a spectrum for each eigenvector of the channels' covariance, not for each channel
     seed: int = 0  # seed of the hidden samples
     spectrum: Spectrum | None = None  # that of other samples of the signal, with which nothing is learned
+    tolerance: float | None = None  # relative residual of the solves to learn from; hidden samples refine the default
 
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)
@@ -117,7 +115,7 @@ class Adaptive(Prior):
         law = report.start
         anisotropy = tuple(law.anisotropy) if isinstance(law.anisotropy, list) else law.anisotropy
         start = Smoothness(law.power, law.strength, anisotropy)
-        return replace(self, starts=(start,), rounds=report.rounds, hold_out=0.0)
+        return replace(self, starts=(start,), rounds=report.rounds, hold_out=0.0, tolerance=report.tolerance)
 
     def taught(self, fits: Sequence[Learned]) -> "Adaptive":
         """Return the prior with the mean of the spectra that fits learned; itself if none of them learned one."""
@@ -147,7 +145,7 @@ class AdaptivePlan(LearnedPlan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
-        self.learning_tolerance = LEARNING_TOLERANCE[len(geometry.grid)]
+        self.learning_tolerance = prior.tolerance or LEARNING_TOLERANCE[len(geometry.grid)]
         self.tolerance = min(self.learning_tolerance, self.tolerance)
 
     def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
@@ -178,7 +176,8 @@ class AdaptivePlan(LearnedPlan):
         values, units = self.normalized(values)
         problem = self.problem(values)
         if self.prior.spectrum is not None:
-            last = Trail(problem, STRUCTURED_START, self.prior.spectrum.penalty.to(values))
+            tolerance = max(TAUGHT * self.tolerance, FINEST_TOLERANCE)
+            last = Trail(problem, STRUCTURED_START, self.prior.spectrum.penalty.to(values), tolerance)
             return self._fitted(last, self._finish(last, 0, tqdm(disable=True)), units), None
         starts, limit = self.prior.starts_in(len(self.modes.lattice)), self.prior.rounds
         if problem.constrained:
@@ -193,7 +192,8 @@ class AdaptivePlan(LearnedPlan):
             if hidden is not None:
                 trails, chosen = self._choose(deciding, starts, hidden, limit, bar)
                 start, kept = chosen.start, chosen.best
-            last, left = Trail(problem, start, start_penalty(problem, start)), kept
+            last, left = self._trail(problem, start), kept
+            last.tolerance = last.tolerance if chosen is None else chosen.tolerance
             if chosen and deciding is problem:  # only the last round is left to learn from all samples
                 last.penalty, last.z, left = chosen.best_penalties[0], chosen.z, min(kept, 1)
                 chosen.z = None  # the last solves replace it, in which the memory of a fit is at its peak
@@ -216,6 +216,7 @@ class AdaptivePlan(LearnedPlan):
         report = AdaptiveReport(
             method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
             rounds=rounds,
+            tolerance=last.tolerance,
             iterations=solution.iterations,
             relative_residual=float(solution.relative_residual.max()),
         )
@@ -224,13 +225,11 @@ class AdaptivePlan(LearnedPlan):
     def _finish(self, trail: Trail, rounds: int, bar: Any) -> Solution:
         """Learn the spectrum in the remaining rounds, and solve with the last one to the tolerance, or beyond it."""
         bar.total = bar.n + rounds + 1
-        is_usual = trail.z is not None or self.prior.hold_out == 0 or self.solver.tolerance  # 0: as the fit it repeats
-        tolerance = self.tolerance if is_usual else max(FROM_NOTHING * self.tolerance, FINEST_TOLERANCE)
         with torch.no_grad():
             for _ in range(rounds):
-                trail.advance(self.learning_tolerance)
+                trail.advance()
                 bar.update()
-            solution = trail.advance(tolerance, self.solver.steps)
+            solution = trail.advance(min(trail.tolerance, self.tolerance), self.solver.steps)
         bar.update()
         if not is_tracked(trail.problem.values):
             return solution
@@ -238,14 +237,18 @@ class AdaptivePlan(LearnedPlan):
         options = {"start": solution.x, "tolerance": self.tolerance, "steps": self.solver.steps}
         return self.system(trail.problem, trail.penalty).solve(trail.problem.values, **options)
 
+    def _trail(self, problem: Problem, start: Smoothness) -> Trail:
+        """Return the trail that begins at a start."""
+        return Trail(problem, start, start_penalty(problem, start), self.learning_tolerance)
+
     def _copies(self, problem: Problem, chosen: Trail, values: Tensor, units: Tensor) -> Iterator[HeldOut]:
         """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""
         for copy in range(1, COPIES if problem.constrained else 1):
             hidden = self._hidden(problem, values, copy)
             if hidden is not None:
                 shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
-                trail = Trail(shown, chosen.start, chosen.best_penalties[-1], chosen.best_z)
-                z = trail.advance(self.learning_tolerance, COPY_STEPS).x
+                trail = Trail(shown, chosen.start, chosen.best_penalties[-1], chosen.tolerance, chosen.best_z)
+                z = trail.advance(steps=COPY_STEPS).x
                 held_out = self._held_out(problem, z, hidden, values, units)
                 if held_out is not None:
                     yield held_out
@@ -303,11 +306,12 @@ class AdaptivePlan(LearnedPlan):
         """Follow the starts on the samples that are not hidden; return all trails and the best."""
         shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
         trails: list[Trail] = []
+        energy = problem.energy(hidden)
         negligible = None if problem.own is None else negligible_in_learning(hidden, problem.values)
 
         def advance(trail: Trail) -> None:
-            solution = trail.advance(self.learning_tolerance)
-            trail.errors.append(problem.error(solution.x, hidden))
+            solution = trail.advance()
+            trail.judge(problem.error(solution.x, hidden), energy)
             if trail.best == len(trail.errors) - 1:
                 trail.best_z, trail.best_penalties = solution.x, trail.penalties
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
@@ -315,7 +319,7 @@ class AdaptivePlan(LearnedPlan):
 
         for start in starts:
             before = trails[-1].z if trails else None
-            trails.append(Trail(shown, start, start_penalty(shown, start), before, negligible=negligible))
+            trails.append(replace(self._trail(shown, start), z=before, negligible=negligible))
             advance(trails[-1])
         finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
         for trail, _ in itertools.product(finalists, range(min(2, limit))):

@@ -1,5 +1,6 @@
 """Learning the variance of every mode from the samples, by rounds of expectation-maximization, and plans that do."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,12 @@ LEARNING_CHANGE = 0.1  # the same bound for solves that a spectrum is learned fr
 # The relative residual that ends such a solve too, as a share of the usual tolerance. Smooth fields reach it first, and
 # lose 10 dB in scratches with the usual tolerance.
 SETTLING_TOLERANCE = 1 / 3
+# The relative residual that ends a solve, as a share of the error to expect of it relative to the signal, and the least
+# one by it. Errors of smooth fields and stationary textures are so small that a residual which is small for photographs
+# leaves solves unfinished: three random tenths of 96×96 nodes of a texture, a field whose power falls with the sixth
+# power of the frequency and a sum of waves have 38, 68 and 60 dB without this bound, and 83, 88 and 92 dB with it.
+# Twice the share takes no time for photographs, and has 45 dB for the texture; two thirds of it takes a sixth more.
+CONVERGED, FINEST_TOLERANCE = 7e-4, 1e-6
 
 OnLattice = Float[Tensor, "signals channels *lattice"]
 Negligible = Callable[[OnLattice], float]  # from a solution to the mean squared change of it that is negligible
@@ -68,6 +75,11 @@ class Problem:
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
         return hidden_error(self.measurement, self.modes(z), self.values, hidden)
+
+    def energy(self, hidden: Tensor) -> float:
+        """Return the weighted mean square of hidden samples."""
+        zero = self.values.new_zeros(*self.values.shape[:2], *self.modes.lattice)
+        return hidden_error(self.measurement, zero, self.values, hidden)
 
     def on_padded_grid(self, *, thin: bool) -> "Problem":
         """Return the problem in constrained form on the padded lattice, with unknown padding, and thin gaps or not."""
@@ -228,6 +240,7 @@ class Trail:
     problem: Problem
     start: Smoothness
     penalty: Tensor  # noise variance over signal variance of every mode, for the next round
+    tolerance: float  # the relative residual of its solves
     z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)  # those of the last two rounds
@@ -252,9 +265,15 @@ class Trail:
             return True
         return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
 
-    def advance(self, tolerance: float, steps: int = 500) -> Solution:
-        """Take one more round."""
-        problem = self.problem
+    def judge(self, error: float, energy: float) -> None:
+        """Note the last round's error at hidden samples, which have some mean square: later solves are to be finer."""
+        self.errors.append(error)
+        if error < energy:
+            self.tolerance = min(self.tolerance, max(CONVERGED * math.sqrt(error / energy), FINEST_TOLERANCE))
+
+    def advance(self, tolerance: float | None = None, steps: int = 500) -> Solution:
+        """Take one more round, to a tolerance other than the usual one if it is given."""
+        problem, tolerance = self.problem, tolerance or self.tolerance
         if self.z is not None and self.penalties:
             self.penalty = update(problem.modes, self.z, self.penalty, self.smoothest, problem.measurement.density)
         system = problem.system(self.penalty)

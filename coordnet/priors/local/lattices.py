@@ -42,7 +42,7 @@ class LocalLatticePlan(Plan):
         self.lattice, self.prior = geometry, prior
         prior.patch_on(geometry.grid)
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether linear interpolation is nearly as good as others: patches improve on it by a few dB."""
         return errors.get(Spline(1), 0.0) <= HOPE * min(errors.values(), default=0.0)
 

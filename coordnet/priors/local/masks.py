@@ -144,7 +144,7 @@ class LocalPlan(Plan):
         self.exact = self.measurement.is_plain_mask and not prior.noise
         self.stands_apart = bool(prior.noise)
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether noise shows, and the pilot is nearly as good as others: patches improve by a few dB."""
         least = min(errors.values(), default=0.0)
         shows = not self.prior.noise or self.prior.noise**2 >= SHOWS * least

@@ -34,6 +34,7 @@ SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative 
 MOSTLY = 0.5  # share of the nodes that is known from which on plates smooth unasked only where noise was seen
 NOISY = 2.0  # squared hidden error of interpolated noise, relative to the least possible one, at most, 3 dB
 CLOSE = 10**0.1  # squared hidden error of the last plates that were tried, relative to the best, at most: 1 dB
+SMOOTH = 1e-4  # squared hidden error relative to the mean square of the samples, 40 dB, of signals without any edge
 
 
 @dataclass(frozen=True)
@@ -180,10 +181,11 @@ class ThinPlatePlan(Plan):
         super().__init__(encoding, geometry.blended(plate_blend(geometry)), **options)
         self.prior, self.faster = prior, geometry.blended("quintic")
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
 
-        One of the same order or the highest that was tried, or one that smooths, must be the best of all, or close. One
+        One of the same order or the highest that was tried, or one that smooths, must be the best of all, or close,
+        unless the least error is that of a smooth signal, at whose hidden samples near the border all err alike. One
         that smooths by a given number does not help where all that interpolate are further off than noise explains.
         """
         tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
@@ -193,6 +195,8 @@ class ThinPlatePlan(Plan):
             return not smooths or min(interpolating) <= NOISY * min(errors.values())
         if not tried:
             return self.geometry.is_laid
+        if min(errors.values()) <= SMOOTH * energy:
+            return True
         orders = {max(prior.order or 0 for prior in tried), self.prior.order}
         ends = [error for prior, error in tried.items() if prior.order in orders or prior.cutoff != math.inf]
         return min(ends) <= CLOSE * min(errors.values())

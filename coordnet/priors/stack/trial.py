@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class Trial:
         own = self._own(0)
         held = own.whole if own is not None else _draw(samples)
         if held is None:
-            searching = (k for k, prior in enumerate(candidates) if prior.searches and plans[k].is_promising({}))
+            searching = (k for k, prior in enumerate(candidates) if prior.searches and self._is_promising(k))
             self._remaining = next(searching, 0)
             self._exact = self._exact_at_half(samples)
         self._is_strided = held is not None and held.is_exhausted
@@ -215,7 +216,13 @@ class Trial:
         around = self.candidates[k].stationary
         if around != self.candidates[k] and around in [self.candidates[j] for j in self.hidden.rivals()]:
             errors[around] = min(errors.values())
-        return self.plans[k].is_promising(errors)
+        return self.plans[k].is_promising(errors, self._energy)
+
+    @cached_property
+    def _energy(self) -> float:
+        """The mean square of the known values."""
+        known = (self.plans[0].geometry.full_weights > 0).movedim(-1, 0).to(self.values.device)
+        return float(self.values.square()[0][known.expand_as(self.values[0])].mean())
 
     def _is_another(self, k: int) -> bool:
         """Whether a candidate's fit is the same object as that of an earlier candidate, which it did not improve."""
