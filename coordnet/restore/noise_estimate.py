@@ -53,9 +53,6 @@ QUIET = 64.0  # ratio of the mean powers above which textures are the reason
 COMPRESSED = 0.5
 UNLIKE, COUNTED = 4.0, 0.01  # ratio of the power in channels that is not alike, where it is this share of the largest
 STRONG, CORRELATED = 0.05, 5.0  # power relative to the largest that counts, and modes that are worth one without taper
-# Quantile of the energies, relative to that of noise, below which there is none: noisy photographs have 0.55 and more,
-# but one of demosaiced photons 0.5; smooth drawings, tissue and coins without noise have 0.02 to 0.45.
-ABSENT = 0.4
 # Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
 MIRRORED = 0.75
@@ -186,8 +183,7 @@ def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) 
         return model if model.gain > 0 else None
     if len(factors.spectra) == 1 and _steepest_slope(windows, factors.spectra[0]) > STEEP:
         return None
-    model = colored_model(windows, factors, is_compressed=is_compressed)
-    return None if model is None or (not is_compressed and _is_absent(windows, model)) else model
+    return colored_model(windows, factors, is_compressed=is_compressed)
 
 
 def _steepest_slope(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float:
@@ -203,21 +199,6 @@ def _moves(windows: Windows, spectrum: Float[Tensor, " modes"]) -> bool:
     """Return whether a spectrum of three axes is that of texture which moves, as its mirror images have less power."""
     share = float(symmetric(spectrum, windows.shape).mean() / spectrum.mean())
     return len(windows.shape) == 3 and share < MIRRORED
-
-
-def _is_absent(windows: Windows, model: NoiseModel) -> bool:
-    """Return whether many windows have far less energy than noise with a spectrum leaves, where it has most power."""
-    rotation = windows.rotation
-    power = torch.einsum("ic,ij...,jc->c...", rotation, model.on_grid(doubled(windows.shape)), rotation).flatten(1)
-    power, variance = power @ windows.seen.mT, model.variance(windows.means.mean(1)).clamp(min=1e-12)
-    for modes, own in zip(windows.modes.unbind(1), power, strict=True):
-        has_most = own > STRONG * float(power.max())
-        count = float(has_most.sum()) / CORRELATED
-        if count >= 1:
-            energy = (modes[:, has_most].abs().square() / own[has_most]).mean(1) / variance
-            if float(energy.quantile(QUANTILES[1])) < ABSENT * quantile_of_mean(QUANTILES[1], count):
-                return True
-    return False
 
 
 def _white(factors: NoiseFactors, level: float) -> NoiseModel:
