@@ -51,7 +51,7 @@ QUIET = 64.0  # ratio of the mean powers above which textures are the reason
 # Least power of compressed noise at any frequency, relative to the largest. On eight demosaiced photographs of quality
 # 95, a half is 0.2 dB better than 0 and 1 in the mean.
 COMPRESSED = 0.5
-UNLIKE, COUNTED = 4.0, 0.01  # ratio of the power in channels that is not alike, where it is this share of the largest
+UNLIKE = 4.0  # ratio of the power in channels above which it is not alike
 STRONG, CORRELATED = 0.05, 5.0  # power relative to the largest that counts, and modes that are worth one without taper
 # Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
@@ -310,8 +310,7 @@ def _may_share(windows: Windows, factors: NoiseFactors) -> bool:
     the others have spectra alike among themselves.
     """
     bands = _bands(windows, factors.spectra[:-1])
-    counted = bands.mean(0) > COUNTED * bands.mean(0).max()
-    if float((bands.amax(0) / bands.amin(0))[counted].max()) > UNLIKE:
+    if float((bands.amax(0) / bands.amin(0)).max()) > UNLIKE:
         return False
     others = factors.spectra[:-1].mean(0)
     energy = windows.modes[:, -1].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
