@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
-from coordnet.restore.linear_demosaicing import bilinear, demosaiced_noise, malvar
+from coordnet.restore.linear_demosaicing import demosaiced_noise
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise
@@ -228,19 +228,18 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
 def colored_model(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model with the spectra that were found, None where the signal's textures may have made them.
 
-    Noise after demosaicing is known by its spectrum, that of the bilinear method where others may be textures alone:
-    errors of this method are like its noise, and would raise the level.
+    Noise after demosaicing is known by its spectrum.
     """
-    if (demosaiced := demosaiced_noise(windows, factors, malvar)) is not None:
+    if (demosaiced := demosaiced_noise(windows, factors)) is not None:
         return demosaiced
     spectra = factors.spectra
     if len(spectra) > 1 and _may_share(windows, factors):
         spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
     else:
         if _is_uneven(windows, factors):
-            return demosaiced_noise(windows, factors, bilinear)
+            return None
         if len(spectra) > 1 and (last := _of_last(windows, spectra, is_compressed=is_compressed)) is None:
-            return demosaiced_noise(windows, factors, bilinear)
+            return None
         spectra = torch.cat([spectra[:-1], last]) if len(spectra) > 1 else spectra
     power = deconvolved(spectra, windows.seen)
     spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)
