@@ -1,6 +1,5 @@
 """Demosaicing by linear filters, and the noise of a demosaiced picture: that of pixels, spread over the colors."""
 
-from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -30,7 +29,6 @@ MISMATCH = 3.0
 LOUD = 0.03  # least standard deviation in the signal's units: textures of clean photographs look like up to 0.017
 
 Picture = Float[Tensor, "height width 3"]
-Demosaicing = Callable[[Tensor, Tensor], Tensor]  # a mosaic, and which colors of it are known
 
 
 def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
@@ -60,15 +58,15 @@ def convolved(image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k
     return conv2d(planes, kernel.to(image)[None, None])[:, 0].movedim(0, -1)
 
 
-def demosaiced_noise(windows: Windows, factors: NoiseFactors, method: Demosaicing) -> NoiseModel | None:
-    """Return the noise that a method of demosaicing makes of white noise, None where another or too little was found.
+def demosaiced_noise(windows: Windows, factors: NoiseFactors) -> NoiseModel | None:
+    """Return the noise that demosaicing by ``malvar`` makes of white noise, None where another or too little was found.
 
     Colors have most of its power at low frequencies, where textures hide it from an estimate of the spectrum alone. The
     channels without most of the signal, which are differences of colors, tell the level.
     """
     if len(windows.shape) != 2 or windows.rotation.shape != (3, 3):
         return None
-    model = NoiseModel(demosaiced_spectrum(method), floor=1.0)
+    model = NoiseModel(demosaiced_spectrum(), floor=1.0)
     power = torch.einsum("ic,ijxy,jc->cxy", windows.rotation, model.on_grid(doubled(windows.shape)), windows.rotation)
     expected = power.flatten(1) @ windows.seen.mT
     ratios = torch.stack([(factors.spectra[:, part].mean(1) / expected[:, part].mean(1)) for part in windows.bands], 1)
@@ -82,8 +80,8 @@ def demosaiced_noise(windows: Windows, factors: NoiseFactors, method: Demosaicin
 
 
 @cache
-def demosaiced_spectrum(method: Demosaicing) -> Float[Tensor, "3 3 32 32"]:
-    """Return the power spectrum of demosaiced white noise of a Bayer mosaic, by a linear method.
+def demosaiced_spectrum() -> Float[Tensor, "3 3 32 32"]:
+    """Return the power spectrum of white noise of a Bayer mosaic after demosaicing by ``malvar``.
 
     It is the mean over the four pixels of a tile of the products of their responses' transforms.
     """
@@ -93,6 +91,6 @@ def demosaiced_spectrum(method: Demosaicing) -> Float[Tensor, "3 3 32 32"]:
     for pixel in range(4):
         impulse = torch.zeros(LATTICE, LATTICE, 3, dtype=torch.float64)
         impulse[LATTICE // 2 + pixel // 2, LATTICE // 2 + pixel % 2] = 1.0
-        response = torch.fft.fft2(method(impulse * known, known).movedim(-1, 0))
+        response = torch.fft.fft2(malvar(impulse * known, known).movedim(-1, 0))
         spectrum += torch.einsum("ixy,jxy->ijxy", response, response.conj()).real / 4
     return spectrum

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
-from coordnet.restore.linear_demosaicing import bilinear, demosaiced_noise, malvar
+from coordnet.restore.linear_demosaicing import demosaiced_noise
 from coordnet.restore.noise import noise_level
 from coordnet.restore.noise_before_jpeg import noise_before_jpeg
 from coordnet.restore.noise_bound import most_noise
@@ -51,11 +51,8 @@ QUIET = 64.0  # ratio of the mean powers above which textures are the reason
 # Least power of compressed noise at any frequency, relative to the largest. On eight demosaiced photographs of quality
 # 95, a half is 0.2 dB better than 0 and 1 in the mean.
 COMPRESSED = 0.5
-UNLIKE, COUNTED = 4.0, 0.01  # ratio of the power in channels that is not alike, where it is this share of the largest
+UNLIKE = 4.0  # ratio of the power in channels above which it is not alike
 STRONG, CORRELATED = 0.05, 5.0  # power relative to the largest that counts, and modes that are worth one without taper
-# Quantile of the energies, relative to that of noise, below which there is none: noisy photographs have 0.55 and more,
-# but one of demosaiced photons 0.5; smooth drawings, tissue and coins without noise have 0.02 to 0.45.
-ABSENT = 0.4
 # Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
 MIRRORED = 0.75
@@ -186,8 +183,7 @@ def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) 
         return model if model.gain > 0 else None
     if len(factors.spectra) == 1 and _steepest_slope(windows, factors.spectra[0]) > STEEP:
         return None
-    model = colored_model(windows, factors, is_compressed=is_compressed)
-    return None if model is None or (not is_compressed and _is_absent(windows, model)) else model
+    return colored_model(windows, factors, is_compressed=is_compressed)
 
 
 def _steepest_slope(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float:
@@ -203,21 +199,6 @@ def _moves(windows: Windows, spectrum: Float[Tensor, " modes"]) -> bool:
     """Return whether a spectrum of three axes is that of texture which moves, as its mirror images have less power."""
     share = float(symmetric(spectrum, windows.shape).mean() / spectrum.mean())
     return len(windows.shape) == 3 and share < MIRRORED
-
-
-def _is_absent(windows: Windows, model: NoiseModel) -> bool:
-    """Return whether many windows have far less energy than noise with a spectrum leaves, where it has most power."""
-    rotation = windows.rotation
-    power = torch.einsum("ic,ij...,jc->c...", rotation, model.on_grid(doubled(windows.shape)), rotation).flatten(1)
-    power, variance = power @ windows.seen.mT, model.variance(windows.means.mean(1)).clamp(min=1e-12)
-    for modes, own in zip(windows.modes.unbind(1), power, strict=True):
-        has_most = own > STRONG * float(power.max())
-        count = float(has_most.sum()) / CORRELATED
-        if count >= 1:
-            energy = (modes[:, has_most].abs().square() / own[has_most]).mean(1) / variance
-            if float(energy.quantile(QUANTILES[1])) < ABSENT * quantile_of_mean(QUANTILES[1], count):
-                return True
-    return False
 
 
 def _white(factors: NoiseFactors, level: float) -> NoiseModel:
@@ -247,19 +228,18 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
 def colored_model(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model with the spectra that were found, None where the signal's textures may have made them.
 
-    Noise after demosaicing is known by its spectrum, that of the bilinear method where others may be textures alone:
-    errors of this method are like its noise, and would raise the level.
+    Noise after demosaicing is known by its spectrum.
     """
-    if (demosaiced := demosaiced_noise(windows, factors, malvar)) is not None:
+    if (demosaiced := demosaiced_noise(windows, factors)) is not None:
         return demosaiced
     spectra = factors.spectra
     if len(spectra) > 1 and _may_share(windows, factors):
         spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
     else:
         if _is_uneven(windows, factors):
-            return demosaiced_noise(windows, factors, bilinear)
+            return None
         if len(spectra) > 1 and (last := _of_last(windows, spectra, is_compressed=is_compressed)) is None:
-            return demosaiced_noise(windows, factors, bilinear)
+            return None
         spectra = torch.cat([spectra[:-1], last]) if len(spectra) > 1 else spectra
     power = deconvolved(spectra, windows.seen)
     spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)
@@ -329,8 +309,7 @@ def _may_share(windows: Windows, factors: NoiseFactors) -> bool:
     the others have spectra alike among themselves.
     """
     bands = _bands(windows, factors.spectra[:-1])
-    counted = bands.mean(0) > COUNTED * bands.mean(0).max()
-    if float((bands.amax(0) / bands.amin(0))[counted].max()) > UNLIKE:
+    if float((bands.amax(0) / bands.amin(0)).max()) > UNLIKE:
         return False
     others = factors.spectra[:-1].mean(0)
     energy = windows.modes[:, -1].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)

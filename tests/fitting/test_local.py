@@ -199,17 +199,6 @@ def test_weights_are_the_least_squares_of_hidden_samples(generator):
     assert choose_weight(hidden, values, first, noise).alpha == 0
 
 
-def test_a_weight_is_shrunk_by_its_variance_as_of_independent_cells(generator):
-    """In each cell the errors are the same, so that as many values count as there are cells, not as samples."""
-    hidden = torch.ones(1, 64, 64, dtype=torch.bool)
-    hidden[:, ::2, ::2] = False
-    error = torch.randn(1, 4, 4, generator=generator, dtype=torch.float64) + 2
-    first = error.repeat_interleave(16, 1).repeat_interleave(16, 2)
-    chosen = choose_weight(hidden, torch.zeros_like(first), first, first - 1, clustered=True)
-    mean, variance = float(error.mean()), float(error.var(correction=0))
-    assert chosen.alpha == pytest.approx(min(max(mean - 2 * variance / 16 / mean, 0), 1.2))
-
-
 @pytest.fixture(scope="module")
 def quarter():
     truth = synthetic_photograph(72, 60)

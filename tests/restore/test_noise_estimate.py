@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 import coordnet as cn
 from coordnet.restore.denoise_choice import settled
 from coordnet.restore.drawn import is_drawn
-from coordnet.restore.noise_estimate import STEEP, _is_absent, _steepest_slope, required_noise
+from coordnet.restore.noise_estimate import STEEP, _steepest_slope, required_noise
 from coordnet.restore.noise_factors import (
     SHOWN_BAND,
     Factors,
@@ -68,15 +68,6 @@ def test_updates_find_planted_factors(generator):
     energy = -mean * torch.rand(400, 60, generator=generator, dtype=torch.float64).log()
     made = Factors(energy, variance, torch.ones(60).double(), laws, torch.ones(400, 1).double()).learned()
     assert float((made.spectrum / spectrum)[10:].log().abs().mean()) < 0.06
-
-
-@pytest.mark.parametrize("gain", [0.0, 0.02])
-def test_noise_is_absent_where_windows_have_far_less_of_it(gain, generator):
-    spectrum = gaussian_spectrum(1.0, 3)
-    _, y = planted(cn.NoiseModel(spectrum, gain=gain, floor=0.01), generator)
-    windows = Windows.of(y)
-    assert not _is_absent(windows, cn.NoiseModel(spectrum, gain=gain, floor=0.01))
-    assert _is_absent(windows, cn.NoiseModel(spectrum, gain=6 * gain, floor=0.06))
 
 
 def test_a_line_through_variances_leaves_texture_out():

@@ -34,7 +34,7 @@ from coordnet.priors.local.similar_patches import (
     ridge_factor,
     where_moved,
 )
-from coordnet.priors.local.weights import MIN_IMPROVEMENT, Weight, best_weight
+from coordnet.priors.local.weights import MIN_IMPROVEMENT, Weight, least_squares_share
 from coordnet.sampling.grids import AreaLattice, CellMeans
 
 CELLS = 4  # cells of a patch along each axis
@@ -123,9 +123,8 @@ def half_weights(y: Picture, noise: float, *, with_groups: bool) -> tuple[Weight
 
 def trusted(truth: Pixels, first: Pixels, second: Pixels, trust: float) -> tuple[Weight, Pixels]:
     """Return a share of the weight, at most 1, that suits a second estimate of the truth, and the estimate with it."""
-    step = second - first
-    alpha = trust * min(1.0, best_weight((first - truth).flatten(), step.flatten()))
-    f = first + alpha * step
+    alpha = trust * least_squares_share(first - truth, second - truth)
+    f = first + alpha * (second - first)
     before, after = (float((g - truth).square().mean()) for g in (first, f))
     return Weight(alpha, (before, after)), f
 

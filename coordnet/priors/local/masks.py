@@ -88,14 +88,7 @@ class Signal:
         return f
 
     def weigh_groups(
-        self,
-        before: Lattice,
-        f: Lattice,
-        truth: Lattice,
-        hidden: Mask,
-        noise: float = KNOWN_NOISE,
-        *,
-        clustered: bool = False,
+        self, before: Lattice, f: Lattice, truth: Lattice, hidden: Mask, noise: float = KNOWN_NOISE
     ) -> tuple[list[Weight], Lattice]:
         """Return the weights of passes of groups by hidden samples, and the estimate with them; see ``grouped``.
 
@@ -106,7 +99,7 @@ class Signal:
         for share in GROUP_SHARES:
             sought = where_moved(f - before, sought)
             third = self.from_similar(f, sought, noise, share)
-            weight = choose_weight(hidden, truth, f, third, clustered=clustered)
+            weight = choose_weight(hidden, truth, f, third)
             if not weight.alpha:
                 break
             weights.append(weight)
@@ -206,24 +199,23 @@ class LocalPlan(Plan):
 
         Those of groups are of the passes that have one. The last is the estimate with these weights.
         """
-        clustered = self.measurement.is_structured_mask
         deciding = signal.part(held_out.part)
         shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
         classes = self._adapted(self._begin(signal), shown, first, update)
         second = classes.restore(self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden).f)
         hidden = held_out.hidden.expand_as(first)
-        weight = choose_weight(hidden, deciding.values, first, second, clustered=clustered)
+        weight = choose_weight(hidden, deciding.values, first, second)
         update()
         lattice = tuple(first.shape[1:])
         f = self._kept(shown, first + weight.alpha * (second - first))
         if len(lattice) not in (2, 3):
             return classes, weight, (), replace(held_out, estimate=signal.range * f)
-        is_cut = len(lattice) == 2 and not clustered
+        is_cut = len(lattice) == 2 and not self.measurement.is_structured_mask
         part = middle(lattice, GROUPED) if is_cut else tuple(slice(0, n) for n in lattice)
         shown, hidden = shown.part(part), hidden[(..., *part)]
         before, inner, truth = (g[(..., *part)] for g in (first, f, deciding.values))
         noise = self._noise(signal)
-        grouped, f[(..., *part)] = shown.weigh_groups(before, inner, truth, hidden, noise, clustered=clustered)
+        grouped, f[(..., *part)] = shown.weigh_groups(before, inner, truth, hidden, noise)
         update()
         return classes, weight, grouped, replace(held_out, estimate=signal.range * f)
 

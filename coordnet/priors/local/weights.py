@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.metrics.scores import decibels
@@ -13,7 +12,6 @@ from coordnet.metrics.scores import decibels
 MIN_IMPROVEMENT = 0.005  # relative fall of the squared error at hidden samples that gives any weight
 MAX_WEIGHT = 1.2
 HOPE = 10**0.6  # 6 dB: of squared hidden error, by which others may be better than what patches improve on
-CELL = 16  # lattice points along an axis within which hidden samples say the same: twice a patch
 SURE = 2.0  # standard errors by which the weighted mean must be better than the first estimate where there is noise
 # Multiple of the median error beyond which errors of measured values are outliers. A few low frequencies of Fourier
 # samples rule the sum of squares, which left each of five photographs without a denoiser that gains 0.8 to 2.3 dB; with
@@ -48,51 +46,23 @@ def choose_weight(
     values: Float[Tensor, "channels *lattice"],
     first: Float[Tensor, "channels *lattice"],
     second: Float[Tensor, "channels *lattice"],
-    *,
-    clustered: bool = False,
 ) -> Weight:
     """Return the weight α of least squared error Σ (first + α (second - first) - values)² at hidden samples.
 
-    If these are ``clustered``, which are few values, it is shrunk by its variance (``best_weight``). It is 0 if the
-    error falls by less than ``MIN_IMPROVEMENT``.
+    It is from 0 to ``MAX_WEIGHT``, and 0 if the error falls by less than ``MIN_IMPROVEMENT``.
     """
     hidden = hidden.expand_as(values)
-    error, step = (first - values)[hidden], (second - first)[hidden]
-    alpha = best_weight(error, step, _cells(values)[hidden] if clustered else None)
-    before, after = float(error.square().mean()), float((error + alpha * step).square().mean())
+    error, other = ((f - values)[hidden] for f in (first, second))
+    alpha = least_squares_share(error, other, MAX_WEIGHT)
+    before, after = float(error.square().mean()), float((error + alpha * (other - error)).square().mean())
     return Weight(0.0, (before, before)) if after > (1 - MIN_IMPROVEMENT) * before else Weight(alpha, (before, after))
 
 
-def best_weight(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None = None) -> float:
-    """Return the α of least Σ (error + α step)², shrunk as its variance asks if cells are given.
-
-    It is then 0 where Akaike's criterion does without it. The variance is that of errors which depend on one another
-    within a cell (Liang and Zeger, "Longitudinal data analysis using generalized linear models", 1986).
-    """
-    energy = float(step.square().sum())
-    alpha = -float((error * step).sum()) / energy if energy > 0 else 0.0
-    if alpha <= 0 or cells is None:
-        return min(max(alpha, 0.0), MAX_WEIGHT)
-    distinct, which = cells.unique(return_inverse=True)
-    scores = step.new_zeros(len(distinct)).index_add_(0, which, step * (error + alpha * step))
-    variance = float(scores.square().sum()) / energy**2
-    return min(max(alpha - 2 * variance / alpha, 0.0), MAX_WEIGHT)
-
-
-def _cells(values: Float[Tensor, "channels *lattice"]) -> Int[Tensor, "channels *lattice"]:
-    """Return the number of the cell in which each lattice point is."""
-    cells = torch.zeros((), dtype=torch.long, device=values.device)
-    for length in values.shape[1:]:
-        along = torch.arange(length, device=values.device) // CELL
-        cells = cells.unsqueeze(-1) * (length // CELL + 1) + along
-    return cells.expand(values.shape)
-
-
-def least_squares_share(error: Tensor, second: Tensor) -> float:
-    """Return the α from 0 to 1 of least |e + α (second - e)|²."""
+def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> float:
+    """Return the α from 0 to ``most`` of least |e + α (second - e)|²."""
     step = second - error
     energy = float(step.square().sum())
-    return min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
+    return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
 
 
 def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> float:
