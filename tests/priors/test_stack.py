@@ -323,6 +323,14 @@ def test_smooth_fields_take_plates_or_kriging_and_photographs_the_local_prior(pa
 
 
 @pytest.mark.slow
+def test_cubic_polynomials_are_exact_though_kriging_is_near():
+    """Plates of order 4 have no energy there; kriging, which is better than lower ones, must not end their search."""
+    rows, columns = torch.meshgrid(*2 * [torch.linspace(0, 1, 48, dtype=torch.float64)], indexing="ij")
+    cubic = ((rows - 0.3) ** 3 - 2 * rows * columns**2).unsqueeze(-1)
+    assert float((on_grid(cn.fit(masked(cubic, 0.3))) - cubic).abs().max()) < 1e-10
+
+
+@pytest.mark.slow
 def test_noisy_fields_take_plates_that_smooth(generator):
     noisy = waves(60, 60) + 0.05 * torch.randn(60, 60, 1, generator=generator, dtype=torch.float64)
     fit = cn.fit(masked(noisy, 0.5))
