@@ -60,7 +60,10 @@ def suited(setting: Setting) -> Prior | None:
             return Snapped(local[0])
         suiting = [*(prior for prior in suiting if isinstance(prior, Kriging)), *suiting[-1:]]
     if len(suiting) > 1 and geometry.hides_alike:
-        return Stack(tuple(sorted(suiting, key=lambda prior: prior.searches)), nugget=setting.nugget)
+        # In planes kriging comes after plates that search, which are tried where no prior before them is far better.
+        last = Kriging if setting.has_plain_gaps else ()
+        ordered = sorted(suiting, key=lambda prior: (prior.searches, isinstance(prior, last)))
+        return Stack(tuple(ordered), nugget=setting.nugget)
     return suiting[-1] if suiting else None
 
 

@@ -60,13 +60,26 @@ class Setting:
     @property
     def is_short_row(self) -> bool:
         """Whether samples are some nodes of a row, the same for all channels, and as many as ``FEW_SAMPLES`` says."""
+        return self._axes <= 1 and self._known_nodes in FEW_SAMPLES
+
+    @property
+    def has_plain_gaps(self) -> bool:
+        """Whether samples are some nodes of two or three axes, the same for all channels, at most ``MOST_KRIGED``."""
+        is_plain = self._axes in (2, 3) and self.geometry.is_binary
+        return is_plain and FEWEST_KRIGED <= self._known_nodes <= MOST_KRIGED[self._axes]
+
+    @property
+    def _axes(self) -> int:
+        """The number of axes of more than one node."""
+        return sum(n > 1 for n in self.geometry.grid)
+
+    @property
+    def _known_nodes(self) -> int:
+        """The number of known nodes of a lattice with gaps that are the same for all channels; 0 for other samples."""
         geometry = self.geometry
-        is_row = sum(n > 1 for n in geometry.grid) <= 1 and geometry.is_nodal and not geometry.is_laid
-        has_gaps = geometry.hides_alike and geometry.density < 1
+        has_gaps = geometry.is_nodal and not geometry.is_laid and geometry.hides_alike and geometry.density < 1
         has_one_mask = geometry.weights is None or geometry.weights.shape[-1] == 1
-        return (
-            is_row and has_gaps and has_one_mask and round(geometry.density * math.prod(geometry.grid)) in FEW_SAMPLES
-        )
+        return round(geometry.density * math.prod(geometry.grid)) if has_gaps and has_one_mask else 0
 
     @property
     def has_plain_points(self) -> bool:

@@ -32,6 +32,7 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.base import FEW_SAMPLES, Prior, Setting
 from coordnet.priors.plates.field import Field, dimensions
+from coordnet.priors.plates.prior import CLOSE
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
@@ -112,7 +113,7 @@ class Kriging(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
-        """Return kriging for short rows with gaps, points, and rows and lattices that skip nodes.
+        """Return kriging for points, for short rows and lattices with gaps, and for those that skip nodes.
 
         Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
         noise can hardly be told from a rough one without.
@@ -120,7 +121,8 @@ class Kriging(Prior):
         geometry = setting.geometry
         is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) <= 3
         has_enough = math.prod(geometry.shape) >= FEW_SAMPLES.start
-        suits = (is_lattice and has_enough) or setting.is_short_row or setting.has_plain_points
+        has_gaps = setting.is_short_row or setting.has_plain_gaps
+        suits = (is_lattice and has_enough) or has_gaps or setting.has_plain_points
         suits = suits and setting.fourier and not setting.robust
         return (cls(nugget=0.0 if geometry.is_strided else None),) if suits else ()
 
@@ -165,7 +167,16 @@ class KrigingPlan(Plan):
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
         super().__init__(encoding, geometry, **options)
-        self.prior, self.by_likelihood = prior, geometry.is_nodal and not geometry.is_strided
+        self.is_plain_row = dimensions(geometry.grid) == 1 and not geometry.is_laid
+        self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
+        self.prior = prior
+
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether a stationary prior is the best of those that were tried, or close, on a lattice with gaps."""
+        if self.geometry.is_laid or self.is_plain_row:
+            return True
+        stationary = [error for prior, error in errors.items() if prior.stationary == prior]
+        return bool(stationary) and min(stationary) <= CLOSE * min(errors.values())
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; parameters are chosen for each signal."""

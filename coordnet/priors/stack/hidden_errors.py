@@ -201,12 +201,16 @@ class HiddenErrors:
     @property
     def losses(self) -> Mapping[int, Errors]:
         """The errors by which candidates are weighed: of all nodes, known ones too, if much of the errors is noise."""
-        least = min(map(mean_square, self.errors.values()), default=0.0)
-        variance = min(self.nugget**2, least)
-        if not 0 < SHOWS * least <= variance:
+        if not self.is_noisy:
             return self.errors
+        variance = min(self.nugget**2, *map(mean_square, self.errors.values()))
         keeps = {k: self.traits[k].keeps_samples for k in self.errors}
         return at_all_nodes(self.errors, keeps, variance, self.density)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether noise is much of the least error."""
+        return 0 < SHOWS * min(map(mean_square, self.errors.values()), default=0.0) <= self.nugget**2
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return how far the squared errors of the weighted sum are expected to be below those of the reference."""
@@ -242,9 +246,11 @@ class HiddenErrors:
 
     @property
     def is_hopeful(self) -> bool:
-        """Whether there are few errors, or a gain of the sum that more errors may prove."""
+        """Whether there are few errors, much of them is noise, or the sum has a gain that more errors may prove."""
         if not self.errors:
             return False
+        if self.is_noisy:
+            return True
         gain = self._gain(self._stacked())
         return len(gain) < FEW or float(gain.mean()) >= self._least(gain) / HOPE
 
