@@ -171,7 +171,7 @@ class KrigingPlan(Plan):
         self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
         self.prior = prior
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether a stationary prior is the best of those that were tried, or close, on a lattice with gaps."""
         if self.geometry.is_laid or self.is_plain_row:
             return True
