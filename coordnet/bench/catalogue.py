@@ -63,3 +63,9 @@ QUALITY = {  # parts of ``coordnet bench quality``
     "intervals-damage": "Intervals of 90 % in holes, scratches and text",
     "hindsight": ("A random quarter of the pixels, with a slow peer and with choices that only the true signal allows"),
 }
+
+LARGE = {  # parts of ``coordnet bench large``
+    "large-pictures": "Five photographs beside each other, 800×1600",
+    "large-clips": "A view that moves over these photographs, 64 frames of 144×176",
+    "large-fields": "A random field, 1100×1100",
+}

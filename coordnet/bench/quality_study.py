@@ -40,12 +40,12 @@ class Quality(Study):
             elif own:
                 score = f"scores.{experiment.measure}", "dB"
                 counted = ("notes.iterations", "steps") if experiment.name == "iterations" else score
-                sections += [f"## {experiment.title}", markdown(_comparison(flat(own), *counted))]
+                sections += [f"## {experiment.title}", markdown(compared(flat(own), *counted))]
         sections += failures(records, lambda cell: f"{cell['method']['name']} ({cell['task']})")
         return {".md": "\n\n".join(sections) + "\n"}
 
 
-def _comparison(frame: Frame, column: str, unit: str) -> Frame:
+def compared(frame: Frame, column: str, unit: str) -> Frame:
     """Compare each line of a task at a size with its first."""
     tables = []
     for (task, size), part in frame.groupby(["cell.task", "cell.signal.size"], sort=False):

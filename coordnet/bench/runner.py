@@ -12,6 +12,7 @@ from coordnet.bench.attention_study import Attention
 from coordnet.bench.cubes_study import Cubes
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds_study import Kinds
+from coordnet.bench.large import Large
 from coordnet.bench.points_study import PointsStudy
 from coordnet.bench.quality_study import Quality
 from coordnet.bench.records import NAME, Options, Record, Study, appending, failed, read
@@ -20,7 +21,7 @@ from coordnet.bench.speed import Speed
 
 STUDIES: dict[str, Study] = {
     study.name: study
-    for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series(), Kinds(), PointsStudy(), Cubes())
+    for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series(), Kinds(), PointsStudy(), Cubes(), Large())
 }
 
 

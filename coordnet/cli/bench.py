@@ -130,6 +130,16 @@ def points(workers: Workers, records: Records, only: Only = None, quick: Quick =
 
 @bench.command(cls=Helped)
 @grouped
+def large(workers: Workers, records: Records, only: Only = None, quick: Quick = False) -> int:
+    """Measure the default above a megapixel and on a clip of 64 frames, beside SciPy, scikit-image and OpenCV.
+
+    --only takes some of large-pictures, large-clips, large-fields; all if not given.
+    """
+    return _run("large", records, workers, only=only, quick=quick)
+
+
+@bench.command(cls=Helped)
+@grouped
 def cubes(
     workers: Workers,
     records: Records,

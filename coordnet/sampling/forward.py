@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -61,6 +62,9 @@ def hide_under_gaps(known: Known, generator: torch.Generator) -> Known | None:
     Frames are taken in random order, each with the gaps of a frame drawn at random, until ``MOVED_SHARE`` of the
     samples is hidden. The first and the last of those with samples are hidden as a whole if nothing is known of a drawn
     frame beyond them, and others otherwise: errors beyond them are a multiple of those between frames.
+
+    If only every k-th frame has samples, every second of these is hidden instead, as of a lattice that skips samples. A
+    spectrum that is aliased in time predicts any of them from the others, and errs between them.
     """
     gaps = moving_gaps(known)
     inside = tuple(d for d in range(known.ndim) if d != 1)
@@ -69,6 +73,11 @@ def hide_under_gaps(known: Known, generator: torch.Generator) -> Known | None:
     if not donors or len(seen) < FEWEST_FRAMES:
         return None
     hidden, limit, largest = torch.zeros_like(known), MOVED_SHARE * int(known.sum()), int(gaps.sum(inside).max())
+    steps = {after - before for before, after in pairwise(seen[:-1])}  # the last frame is often given as well
+    if len(steps) == 1 and steps != {1}:
+        every_second = seen[int(torch.randint(1, 3, (1,), generator=generator)) : -1 : 2]
+        hidden[:, every_second] = known[:, every_second]
+        return hidden
     for frame in torch.randperm(known.shape[1], generator=generator).tolist():
         donor = donors[int(torch.randint(len(donors), (1,), generator=generator))]
         under = gaps[:, donor] & known[:, frame]

@@ -13,6 +13,7 @@ from coordnet.bench import timings
 from coordnet.bench.cube_fields import CUBES
 from coordnet.bench.experiment import estimation
 from coordnet.bench.kinds_study import FIELD_SIDES
+from coordnet.bench.large import EXPERIMENTS as LARGE_EXPERIMENTS
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, Options, read
 from coordnet.bench.runner import STUDIES
@@ -23,7 +24,15 @@ RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob(f"*/{NAME}"))
 TRAININGS = ("attention", "series")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
-OWN_CELLS = ("quality", "speed", "points", "cubes", "kinds", *TRAININGS)  # folders whose studies make other cells
+OWN_CELLS = (
+    "quality",
+    "speed",
+    "points",
+    "cubes",
+    "kinds",
+    "large",
+    *TRAININGS,
+)  # folders whose studies make other cells
 
 
 def study(folder):
@@ -39,7 +48,7 @@ def equal(one, other):
 
 
 def test_every_folder_of_records_belongs_to_a_study():
-    assert len(FOLDERS) == 18
+    assert len(FOLDERS) == 19
     assert set(STUDIES) == {study(folder).name for folder in FOLDERS}
 
 
@@ -132,8 +141,9 @@ def test_a_run_goes_on_from_the_committed_records_of_cubes():
 
 @pytest.mark.slow
 def test_a_run_goes_on_from_the_other_committed_records():
-    for experiment in EXPERIMENTS:
-        found = [r for r in read(RESULTS / "quality").values() if r["cell"]["experiment"] == experiment.name]
+    records = [record for folder in ("quality", "large") for record in read(RESULTS / folder).values()]
+    for experiment in (*EXPERIMENTS, *LARGE_EXPERIMENTS):
+        found = [record for record in records if record["cell"]["experiment"] == experiment.name]
         assert found and all(a == b for a, b in cells(found, experiment))
     tasks = [task for group in TASK_GROUPS for task in timings.tasks(group, SIZES, quick=False)]
     assert {task.key for task in tasks} <= set(read(RESULTS / "speed"))

@@ -370,3 +370,15 @@ def test_a_smooth_field_is_solved_far_enough_from_nothing(monkeypatch, is_taught
     fits = [fit_closed_form(encoding, samples, prior, solver=solver) for solver in solvers]
     errors = [(fit.render() - truth)[~known].square().mean() for fit in fits]
     assert errors[0] < 1.5 * errors[1]
+
+
+def test_whole_frames_decide_for_a_large_clip_with_missing_frames(monkeypatch):
+    monkeypatch.setattr("coordnet.priors.adaptive.plan.CROP", 288)
+    clip = torch.rand(40, 10, 12, 1, generator=torch.Generator().manual_seed(0))
+    known = torch.ones(40, 10, 12)
+    known[1::2] = 0
+    samples = sample(clip, known)
+    plan_of_clip = plan(FourierEncoding.like(samples), samples.geometry, Adaptive())
+    held_out = plan_of_clip.solve_and_hold_out(clip[None, ..., 0] * known)[1]
+    assert held_out.part == (slice(10, 29), slice(0, 10), slice(0, 12))
+    assert not bool((held_out.shown & held_out.hidden).any()) and int(held_out.hidden.sum()) > 240

@@ -73,6 +73,18 @@ def test_whole_frames_are_hidden_between_others_or_at_the_ends_as_they_are_missi
     assert 0 < int(outer.sum()) and not bool(outer[:, 1:8].any())
 
 
+@pytest.mark.parametrize("last", [16, 17])
+def test_every_second_frame_is_hidden_where_frames_are_missing_at_equal_steps(last):
+    known = torch.zeros(1, last + 1, 5, 6, dtype=torch.bool)
+    known[:, 1::3] = known[:, last] = True
+    drawn = [hide_under_gaps(known, seeded(seed)) for seed in range(8)]
+    assert all(
+        hidden is not None and bool((hidden.flatten(2).all(-1) == hidden.flatten(2).any(-1)).all()) for hidden in drawn
+    )
+    frames = {tuple(hidden[0].flatten(1).any(1).nonzero().flatten().tolist()) for hidden in drawn}
+    assert frames == {(4, 10), (7, 13)} if last == 16 else {(4, 10, 16), (7, 13)}
+
+
 def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():
     """The lattice is padded to an even length or more, so that the border of the padding is unknown too."""
     known = torch.ones(40, 44)

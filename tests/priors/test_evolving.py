@@ -1,5 +1,7 @@
 """Frames in time: the algebra against its dense twin, what is learned against what was planted, and fits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from coordnet.fitting.choice import suited
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.priors.base import Setting
 from coordnet.priors.evolving.covariance import Bands, Covariance, FramePosterior
-from coordnet.priors.evolving.learning import Learner, Problem, follow
+from coordnet.priors.evolving.learning import Learner, Problem, follow, learned_from_all
 from coordnet.priors.evolving.variogram import Term, Time, Variogram, fit_start
 from coordnet.sampling.forward import ForwardModel, are_areas, hide_under_gaps
 
@@ -195,6 +197,18 @@ def test_the_noise_is_learned_alone_and_then_as_many_rounds_as_hidden_errors_ask
     assert learner.covariance is truth and learner.noise == pytest.approx(0.01, rel=0.2)
     found = follow(Problem.of(noisy, known, hidden, np.arange(8.0)), 3)
     assert found.rounds == int(np.argmin(found.errors)) < 2
+
+
+def test_all_samples_are_learned_from_where_many_are_hidden(rng):
+    """As many rounds as were kept start anew, as without anything hidden; few hidden samples change nothing."""
+    _, f = planted(rng, (9, 20, 24))
+    known, hidden, none = np.zeros((3, 9, 20, 24), bool)
+    known[::2] = hidden[2:-1:4] = True
+    of_few, of_many, of_all = (Problem.of(f, known, h, np.arange(9.0)) for h in (hidden & (f > 0), hidden, none))
+    found = replace(follow(of_many, 1), rounds=2)
+    learner, twin = learned_from_all(of_many, found, 3).learner, follow(of_all, 2).learner
+    np.testing.assert_array_equal(learner.covariance.matrices, twin.covariance.matrices)
+    assert learner.noise == twin.noise and learned_from_all(of_few, found, 3) is found
 
 
 def test_hidden_parts_are_gaps_of_other_frames(rng):

@@ -62,7 +62,7 @@ def test_frames_follow_from_the_flow_at_uneven_times(monkeypatch):
 
 
 def test_the_default_takes_motion_where_frames_of_a_pan_are_missing():
-    clip, frames = pan((0.3, 2.6), frames=11), (1, 3, 5, 7, 9)
+    clip, frames = pan((0.3, 2.6), frames=15), (1, 3, 5, 7, 9, 11, 13)
     found = cn.inpaint(clip, missing(clip, frames).geometry.weights[..., 0])
     weights = {candidate.prior: candidate.weight for candidate in found.report.fit.candidates}
     assert weights["motion"] > 0.5 and error(clip, found.signal, frames) < 0.02

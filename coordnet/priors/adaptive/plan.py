@@ -279,19 +279,32 @@ class AdaptivePlan(LearnedPlan):
         lattice = self.measurement.operator.domain
         part = tuple(slice(0, n) for n in lattice)
         if not problem.constrained and problem.modes.lattice != lattice:
-            part = middle(lattice, CROP)
+            part = self._deciding_part
         f = (units * rotate(problem.rotation, problem.modes(z)))[0]
         inside = (..., *(slice(0, s.stop - s.start) for s in part))
         without = hidden[0][inside] > 0
         shown = (self.measurement.weights[0] > 0)[(..., *part)] & ~without
         return HeldOut(part, (units * values)[0][(..., *part)], shown, without, f[inside])
 
+    @property
+    def _deciding_part(self) -> tuple[slice, ...]:
+        """The middle of a large lattice, which decides for all of it.
+
+        Where areas are unknown in some frames, it has whole frames of eight times as many nodes. Other priors may know
+        the values around a part of a frame, and motion leaves it.
+        """
+        lattice = self.modes.lattice
+        if not self.measurement.has_moving_areas:
+            return middle(lattice, CROP)
+        frames = middle(lattice[:1], 8 * CROP // math.prod(lattice[1:]))
+        return *frames, *(slice(0, n) for n in lattice[1:])
+
     def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
         """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""
         size = math.prod(self.modes.lattice)
         if size <= 8 * CROP or not self.measurement.is_mask:
             return problem
-        part = middle(self.modes.lattice, CROP)
+        part = self._deciding_part
         weights = self.measurement.weights[(..., *part)]
         if not bool((weights > 0).any()):
             return problem

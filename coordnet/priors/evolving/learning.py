@@ -31,6 +31,7 @@ LEAST_NOISE, LEAST_UNDER_AREAS = 3e-5, 1e-3
 NOISE_ROUNDS = 2  # rounds that learn the noise alone
 PATIENCE = 2  # rounds without a lower hidden error after which no other is taken
 HOPELESS = 1.5  # hidden error of the start, relative to that of another prior, from which on nothing is learned
+MOST_HIDDEN = 1 / 3  # share of the samples that is hidden at most before all are learned from once more
 KEPT_NAMES = ("stretch", "matrices", "tilt", "noise")  # names of what is kept of a channel
 
 Mask = Bool[np.ndarray, "frames *space"]
@@ -211,11 +212,7 @@ def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callab
     errors near known values, which depend on it. Nothing else is learned if the error is then ``HOPELESS`` beside
     ``hope``. ``update`` is called after each solve.
     """
-    learner, errors = problem.start(), list[float]()
-    for _ in range(NOISE_ROUNDS if rounds and problem.has_areas else 0):
-        learner.solve()
-        learner.learn(is_of_noise=True)
-        update()
+    learner, errors = _started(problem, rounds, update), list[float]()
     best = Followed(learner, learner.y, errors, 0)
     for step in range(rounds + 1):
         frames = learner.solve().frames
@@ -229,6 +226,31 @@ def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callab
         learner.learn()
         update()
     return best
+
+
+def learned_from_all(problem: Problem, followed: Followed, rounds: int, update: Callable[[], object] = int) -> Followed:
+    """Return what was learned, with a learner that took as many rounds from all samples, the hidden ones too.
+
+    Nothing is learned anew unless more than ``MOST_HIDDEN`` of the samples is hidden.
+    """
+    if problem.hidden.sum() <= MOST_HIDDEN * problem.known.sum():
+        return followed
+    learner = _started(replace(problem, hidden=np.zeros_like(problem.hidden)), rounds, update)
+    for _ in range(followed.rounds):
+        learner.solve()
+        learner.learn()
+        update()
+    return replace(followed, learner=learner)
+
+
+def _started(problem: Problem, rounds: int, update: Callable[[], object]) -> Learner:
+    """Return a learner from the shown samples, with the noise that it learns if there are rounds and unknown areas."""
+    learner = problem.start()
+    for _ in range(NOISE_ROUNDS if rounds and problem.has_areas else 0):
+        learner.solve()
+        learner.learn(is_of_noise=True)
+        update()
+    return learner
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.base import Learned, Sampled, Setting, Timed
 from coordnet.priors.evolving.covariance import Mean
-from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow
+from coordnet.priors.evolving.learning import NOISE_ROUNDS, Followed, FrameStatistics, Problem, follow, learned_from_all
 from coordnet.sampling.axes import MAX_AXES
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
@@ -193,6 +193,7 @@ class EvolvingPlan(Plan):
                     followed = self.prior.statistics[channel].followed(problem)
                 else:
                     followed = follow(problem, self.prior.rounds, hope / problem.scale, bar.update)
+                    followed = learned_from_all(problem, followed, self.prior.rounds, bar.update)
                 each.append((problem, followed))
         return each
 
