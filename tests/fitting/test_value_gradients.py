@@ -71,7 +71,7 @@ def test_plates_that_are_chosen_are_held_fixed():
     samples = cn.sample((torch.sin(5 * x)[:, None] * torch.cos(3 * x)).unsqueeze(-1), "random:0.5")
     values = samples.values.clone().requires_grad_()
     fit = cn.fit(cn.Samples(samples.geometry, values))
-    assert fit.report.method.startswith("thin plates")
+    assert "thin plates" in fit.report.method
     found = fit(torch.tensor([0.4, 0.7], dtype=torch.float64)).sum()
     (gradient,) = torch.autograd.grad(found, values)
     assert (gradient * values).sum().item() == pytest.approx(found.item(), rel=1e-6)

@@ -69,7 +69,7 @@ class DenoiserPlan(Plan):
         super().__init__(own, geometry, **options)
         self.prior, self.denoiser = prior, LatticeDenoiser(prior, self.device, rounded_from=ROUNDED_FROM)
 
-    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether the estimates that it may start at are nearly as good as others, which no gain makes up."""
         starts = [error for prior, error in errors.items() if isinstance(prior, Adaptive | Local)]
         return min(starts, default=0.0) <= HOPE * min(errors.values(), default=0.0)
