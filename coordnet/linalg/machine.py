@@ -83,7 +83,7 @@ def at_once(each: int, device: torch.device, cached: int | None = None) -> int:
     On a CPU they fit into ``cached`` bytes, into ``CHUNK`` if not given, and elsewhere into ``CHUNK_ON_GPU``.
     """
     here = CHUNK.get(device.type)
-    return max(1, (CHUNK_ON_GPU if here is None else here if cached is None else cached) // each)
+    return max(1, (CHUNK_ON_GPU if here is None else here if cached is None else cached) // max(1, each))
 
 
 def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:

@@ -75,7 +75,8 @@ def hide_under_gaps(known: Known, generator: torch.Generator) -> Known | None:
     hidden, limit, largest = torch.zeros_like(known), MOVED_SHARE * int(known.sum()), int(gaps.sum(inside).max())
     steps = {after - before for before, after in pairwise(seen[:-1])}  # the last frame is often given as well
     if len(steps) == 1 and steps != {1}:
-        every_second = seen[int(torch.randint(1, 3, (1,), generator=generator)) : -1 : 2]
+        first = seen[int(torch.randint(1, 3, (1,), generator=generator))]
+        every_second = slice(first, seen[-1], 2 * steps.pop())
         hidden[:, every_second] = known[:, every_second]
         return hidden
     for frame in torch.randperm(known.shape[1], generator=generator).tolist():
