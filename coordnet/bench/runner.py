@@ -12,7 +12,7 @@ from coordnet.bench.attention_study import Attention
 from coordnet.bench.cubes_study import Cubes
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds_study import Kinds
-from coordnet.bench.large import Large
+from coordnet.bench.large_study import Large
 from coordnet.bench.points_study import PointsStudy
 from coordnet.bench.quality_study import Quality
 from coordnet.bench.records import NAME, Options, Record, Study, appending, failed, read

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from coordnet.bench import large
+from coordnet.bench import large_study as large
 from coordnet.bench.experiment import Case
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report

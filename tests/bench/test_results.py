@@ -13,7 +13,7 @@ from coordnet.bench import timings
 from coordnet.bench.cube_fields import CUBES
 from coordnet.bench.experiment import estimation
 from coordnet.bench.kinds_study import FIELD_SIDES
-from coordnet.bench.large import EXPERIMENTS as LARGE_EXPERIMENTS
+from coordnet.bench.large_study import EXPERIMENTS as LARGE_EXPERIMENTS
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, Options, read
 from coordnet.bench.runner import STUDIES

@@ -34,7 +34,7 @@ SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative 
 MOSTLY = 0.5  # share of the nodes that is known from which on plates smooth unasked only where noise was seen
 NOISY = 2.0  # squared hidden error of interpolated noise, relative to the least possible one, at most, 3 dB
 CLOSE = 10**0.1  # squared hidden error of the last plates that were tried, relative to the best, at most: 1 dB
-SMOOTH = 1e-4  # squared hidden error relative to the mean square of the samples, 40 dB, of signals without any edge
+SMOOTH_ERROR = 1e-4  # squared hidden error relative to the mean square of the samples (-40 dB) of signals without edges
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class ThinPlatePlan(Plan):
             return not smooths or min(interpolating) <= NOISY * min(errors.values())
         if not tried:
             return self.geometry.is_laid
-        if min(errors.values()) <= SMOOTH * energy:
+        if min(errors.values()) <= SMOOTH_ERROR * energy:
             return True
         orders = {max(prior.order or 0 for prior in tried), self.prior.order}
         ends = [error for prior, error in tried.items() if prior.order in orders or prior.cutoff != math.inf]

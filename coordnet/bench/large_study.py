@@ -28,10 +28,10 @@ from coordnet.media import load
 
 FRAMES = 64
 WAVES = 4.0  # power of the frequency with which the power of the field's waves falls
-PREFACE = (
+LARGE_PREFACE = (
     "PSNR of what is unknown, and of all pixels with noise, on one signal each. The first row of a task is its peer."
 )
-ALONE = ["signals", "least", "below"]  # columns that say nothing of one signal
+UNTOLD = ["signals", "least", "below"]  # columns that say nothing of one signal
 
 
 @lru_cache(maxsize=1)
@@ -147,13 +147,13 @@ class Large(Study):
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the score of each method beside the first of its task."""
-        sections = ["# Large signals beside peers", PREFACE]
+        sections = ["# Large signals beside peers", LARGE_PREFACE]
         for experiment in EXPERIMENTS:
             own = [record for record in records if record["cell"]["experiment"] == experiment.name]
             if own:
                 table = flat(own)
                 table["dB"] = table["scores.held_out"].fillna(table["scores.clean"])
-                compact = compared(table, "dB", "dB").drop(columns=ALONE)
+                compact = compared(table, "dB", "dB").drop(columns=UNTOLD)
                 sections += [f"## {experiment.title}", markdown(compact)]
         sections += failures(records, lambda cell: f"{cell['method']['name']} ({cell['task']})")
         return {".md": "\n\n".join(sections) + "\n"}
