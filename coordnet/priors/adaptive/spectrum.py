@@ -76,10 +76,10 @@ class Problem:
         """Return the weighted mean squared error at hidden samples."""
         return hidden_error(self.measurement, self.modes(z), self.values, hidden)
 
-    def energy(self, hidden: Tensor) -> float:
-        """Return the weighted mean square of hidden samples."""
-        zero = self.values.new_zeros(*self.values.shape[:2], *self.modes.lattice)
-        return hidden_error(self.measurement, zero, self.values, hidden)
+    @cached_property
+    def energy(self) -> float:
+        """The mean square of the samples."""
+        return float(self.variance.mean())
 
     def on_padded_grid(self, *, thin: bool) -> "Problem":
         """Return the problem in constrained form on the padded lattice, with unknown padding, and thin gaps or not."""
@@ -265,11 +265,11 @@ class Trail:
             return True
         return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
 
-    def judge(self, error: float, energy: float) -> None:
-        """Note the last round's error at hidden samples, which have some mean square: later solves are to be finer."""
-        self.errors.append(error)
-        if error < energy:
-            self.tolerance = min(self.tolerance, max(CONVERGED * math.sqrt(error / energy), FINEST_TOLERANCE))
+    def expect(self, error: float) -> None:
+        """Refine the tolerance of later solves to what is negligible beside a mean squared error."""
+        if error < self.problem.energy:
+            least = CONVERGED * math.sqrt(error / self.problem.energy)
+            self.tolerance = min(self.tolerance, max(least, FINEST_TOLERANCE))
 
     def advance(self, tolerance: float | None = None, steps: int = 500) -> Solution:
         """Take one more round, to a tolerance other than the usual one if it is given."""
