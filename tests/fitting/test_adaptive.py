@@ -348,7 +348,12 @@ def test_a_single_known_pixel_is_a_constant():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"rounds": -1}, "`rounds`"), ({"hold_out": 1.0}, "`hold_out`"), ({"hold_out": -0.1}, "`hold_out`")],
+    [
+        ({"rounds": -1}, "`rounds`"),
+        ({"hold_out": 1.0}, "`hold_out`"),
+        ({"hold_out": -0.1}, "`hold_out`"),
+        ({"tolerance": 0}, "`tolerance`"),
+    ],
 )
 def test_bad_priors_are_refused(options, message):
     with pytest.raises(ValueError, match=message):

@@ -76,7 +76,7 @@ class Adaptive(Prior):
 
     The fit starts from a power law (a ``Smoothness``) and alternates between solving and re-estimating the variances.
     Hidden samples decide which power law to start from and how many rounds to keep, possibly none. A ``ValueError`` is
-    raised if ``rounds`` is negative, or ``hold_out`` is not in [0, 1).
+    raised if ``rounds`` is negative, ``hold_out`` is not in [0, 1), or ``tolerance`` is not positive.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -94,6 +94,8 @@ class Adaptive(Prior):
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)
         object.__setattr__(self, "seed", _checks.integer("seed", self.seed, 0))
+        if self.tolerance is not None:
+            _checks.positive("tolerance", self.tolerance)
         for start in self.starts:
             if not hasattr(start, "penalty"):
                 raise _checks.wrong("starts", "a tuple of Smoothness", repr(start))
@@ -136,7 +138,8 @@ class AdaptivePlan(LearnedPlan):
     A part of the samples is hidden. Every start is solved once without it; the two best are followed for two rounds,
     and the better one until its hold-out error stops falling. Its spectrum is then learned once more from all samples,
     and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
-    points have their shape, and known points are held fixed. In thin gaps solves end where the unknown points have
+    points have their shape, and known points are held fixed. Solves end where their residual is negligible beside the
+    hidden error (``CONVERGED``). In thin gaps solves end where the unknown points have
     settled (``Settling``), unless a tolerance is given.
 
     Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
