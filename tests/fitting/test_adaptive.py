@@ -352,7 +352,7 @@ def test_a_single_known_pixel_is_a_constant():
         ({"rounds": -1}, "`rounds`"),
         ({"hold_out": 1.0}, "`hold_out`"),
         ({"hold_out": -0.1}, "`hold_out`"),
-        ({"tolerance": 0}, "`tolerance`"),
+        ({"tolerance": 0.0}, "`tolerance`"),
     ],
 )
 def test_bad_priors_are_refused(options, message):

@@ -139,8 +139,8 @@ class AdaptivePlan(LearnedPlan):
     and the better one until its hold-out error stops falling. Its spectrum is then learned once more from all samples,
     and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
     points have their shape, and known points are held fixed. Solves end where their residual is negligible beside the
-    hidden error (``CONVERGED``). In thin gaps solves end where the unknown points have
-    settled (``Settling``), unless a tolerance is given.
+    hidden error (``CONVERGED``), and in thin gaps where the unknown points have settled (``Settling``), unless a
+    tolerance is given.
 
     Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
     fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve, or for that of a gradient:
