@@ -379,7 +379,7 @@ COUNTED = {  # the most launches and waits: a tenth more than they were when thi
         650,
         24,
     ),
-    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 940, 156),
+    "adaptive": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), ADAPTIVE).render(), 1_040, 172),
     "local": (lambda x: fitted(sample(x, "random:0.5", generator=seeded()), LOCAL).render(), 4_350, 336),
     "local, every:2": (lambda x: cn.fit(sample(x, "every:2"), prior=LOCAL).render(), 3_020, 171),
     "demosaic": (lambda x: cn.demosaic(x[..., 0], "RGGB", prior=LOCAL).signal, 3_810, 475),
