@@ -60,7 +60,7 @@ def suited(setting: Setting) -> Prior | None:
             return Snapped(local[0])
         suiting = [*(prior for prior in suiting if isinstance(prior, Kriging)), *suiting[-1:]]
     if len(suiting) > 1 and geometry.hides_alike:
-        # In planes kriging comes after plates that search, which are tried where no prior before them is far better.
+        # Kriging of gaps in planes and volumes is last: plates that search are left out where one before is far better.
         last = Kriging if setting.has_plain_gaps else ()
         ordered = sorted(suiting, key=lambda prior: (prior.searches, isinstance(prior, last)))
         return Stack(tuple(ordered), nugget=setting.nugget)

@@ -46,8 +46,8 @@ SETTLING_TOLERANCE = 1 / 3
 # The relative residual that ends a solve, as a share of the error to expect of it relative to the signal, and the least
 # one by it. Errors of smooth fields and stationary textures are so small that a residual which is small for photographs
 # leaves solves unfinished. With 60 % of the nodes known a texture, a field whose power falls with the sixth power of
-# the frequency, and a sum of waves have 38, 68 and 60 dB without this bound, and 84, 88 and 92 dB with it. With a share
-# of 1e-3 the texture has 45 dB; with 5e-4 photographs take up to a fifth more time.
+# the frequency, and a sum of waves have 38, 68 and 60 dB without this bound, and 84, 88 and 92 dB with it. The
+# texture has 45 dB with a share of 1e-3; photographs take up to a fifth more time with 5e-4.
 CONVERGED, FINEST_TOLERANCE = 7e-4, 1e-6
 
 OnLattice = Float[Tensor, "signals channels *lattice"]
