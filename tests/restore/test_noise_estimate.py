@@ -176,6 +176,18 @@ def test_windows_without_any_color_have_a_spectrum(generator):
     assert bool((found.spectra > 0).all()) and np.isfinite(found.line.variances).all()
 
 
+@pytest.mark.parametrize("width", [1.5, 2.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.01])
+def test_a_random_field_is_no_colored_noise_of_its_own(width, sigma, generator):
+    """It is a signal if nothing else is: it comes back as it is, or without the white noise on it."""
+    field = torch.from_numpy(gaussian_filter(torch.randn(96, 112, 1, generator=generator).double(), (width, width, 0)))
+    field = 0.5 + 0.15 * field / field.std()
+    y = field + sigma * torch.randn(field.shape, generator=generator)
+    made = cn.denoise(y)
+    assert made.report.noise["kind"] in ("none", "white")
+    assert float((made.signal - field).square().mean()) <= 0.5 * sigma**2 + 1e-12
+
+
 def test_clean_drawings_have_no_noise():
     drawing = torch.zeros(128, 160, 3)
     drawing[20:60, 30:90] = torch.tensor([0.9, 0.2, 0.1])
