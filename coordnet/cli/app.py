@@ -260,8 +260,8 @@ def denoise(
         str,
         Option(
             metavar="[auto|local|adaptive|…]",
-            help="The assumption about the signal, also any other prior that takes noise: with auto the better of "
-            "these two on the middle of a picture, or adaptive, which is faster, for large pictures and other signals.",
+            help="The assumption about the signal, also kriging or any other prior that takes noise: with auto a sum "
+            "that the middle of a picture tells, or adaptive, which is faster, for large pictures and rows.",
         ),
     ] = "auto",
     denoiser: options.DenoiserText = None,

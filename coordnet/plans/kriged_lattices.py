@@ -125,11 +125,19 @@ def relative_variance(covariance: Covariance, parts: Parts) -> float:
 
 
 def predicted_nodes(
-    covariance: Covariance, parts: Parts, values: Float[Tensor, "channels n"], grid: tuple[int, ...]
+    covariance: Covariance,
+    parts: Parts,
+    values: Float[Tensor, "channels n"],
+    grid: tuple[int, ...],
+    nugget: float = 0.0,
 ) -> Float[Tensor, "channels *grid"]:
-    """Return the best linear unbiased prediction of each node from the samples of the part around it."""
+    """Return the best linear unbiased prediction of each node from the samples of the part around it.
+
+    The ``nugget`` is the variance of the samples' white noise, relative to that of the process.
+    """
     y = values[:, torch.from_numpy(parts.samples())].permute(2, 1, 0).flatten(1)
-    multipliers, means = predictors(factorized(covariance(cdist(parts.places, parts.places))), y)
+    k = covariance(cdist(parts.places, parts.places)) + nugget * np.eye(len(parts.places))
+    multipliers, means = predictors(factorized(k), y)
     owners = [parts.owners(axis, n) for axis, n in enumerate(grid)]
     local = [np.arange(place.min(), place.max() + 1) for _, place in owners]
     places = np.stack(np.meshgrid(*local, indexing="ij"), -1).reshape(-1, len(grid)).astype(float)

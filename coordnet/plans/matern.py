@@ -64,9 +64,13 @@ def decomposed(k: Float[np.ndarray, "n n"]) -> Decomposed:
 
 
 def restricted_likelihoods(
-    k: Decomposed, y: Float[np.ndarray, "n columns"], ones: Float[np.ndarray, " n"], nuggets: Float[np.ndarray, " m"]
-) -> tuple[Float[np.ndarray, "columns m"], Float[np.ndarray, "columns m"]]:
-    """Return the restricted log-likelihood of each column of samples, up to a constant, and its process's variance.
+    k: Decomposed,
+    y: Float[np.ndarray, "n columns"],
+    ones: Float[np.ndarray, " n"],
+    nuggets: Float[np.ndarray, " m"],
+    alike: int = 1,
+) -> tuple[Float[np.ndarray, "signals m"], Float[np.ndarray, "signals m"]]:
+    """Return the restricted log-likelihood of each signal's samples, up to a constant, and its process's variance.
 
     Both are given for each nugget, which is the variance of the white noise relative to that of the process. The
     variance of the process is the one of greatest likelihood, and its mean, a multiple of ``ones``, is integrated out.
@@ -76,11 +80,13 @@ def restricted_likelihoods(
     k : Decomposed
         The covariance of the samples, decomposed by ``decomposed``, for a process of variance 1.
     y : (n, columns)
-        The samples, one signal in each column.
+        The samples: in each column a signal, or a block of it that is taken to be independent of its others.
     ones : (n,)
         The samples of the constant signal 1: ones, or the square roots of the weights of weighted samples.
     nuggets : (m,)
         The nuggets.
+    alike : int
+        The number of consecutive columns that are blocks of one signal. They have one variance, and a mean each.
 
     Notes
     -----
@@ -91,6 +97,6 @@ def restricted_likelihoods(
     one, z = axes.T @ ones, axes.T @ y
     energy = np.square(one) @ inverse
     left = np.square(z).T @ inverse - np.square((one[:, None] * z).T @ inverse) / energy
-    freedom = max(len(y) - 1, 1)
+    left, freedom = left.reshape(-1, alike, len(nuggets)).sum(1), alike * max(len(y) - 1, 1)
     variances = np.maximum(left, np.finfo(float).tiny) / freedom
-    return 0.5 * (np.log(inverse).sum(0) - np.log(energy) - freedom * np.log(variances)), variances
+    return 0.5 * (alike * (np.log(inverse).sum(0) - np.log(energy)) - freedom * np.log(variances)), variances

@@ -88,11 +88,12 @@ def denoise(
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
         many as of the decoded file.
     prior : Prior or "auto"
-        A prior that takes noise: ``Local``, ``Adaptive``, ``Denoiser``, or one of your own. With "auto", the first two
-        are tried on the middle of a clip, a volume, or a picture that the local prior is expected to take less than a
-        minute for, and summed with the weights found there: mostly the local one alone. Other signals take the adaptive
-        one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior
-        without a filter of its own is fitted to all samples, with their noise.
+        A prior that takes noise: ``Local``, ``Adaptive``, ``Kriging``, ``Denoiser``, or one of your own. With "auto",
+        the first three are tried on the middle of a clip, a volume, or a picture that the local prior is expected to
+        take less than a minute for, and summed with the weights found there: mostly the local one alone for a
+        photograph, and kriging for a field without edges. Other signals take the adaptive one, which is faster. A
+        ``Denoiser`` is weighed against what "auto" makes, by noise that is added. Kriging, and a prior of your own
+        without a filter, are fitted to all samples, with their noise.
     rate : float, optional
         Samples per second of a sound. The hum of the mains, at 50 or 60 Hz and multiples of it, is looked for and
         removed before other noise (see ``without_hum``).

@@ -178,6 +178,46 @@ def test_the_likelihood_of_blocks_is_that_of_independent_contrasts_of_one_varian
     assert found[0] - found[1] == pytest.approx(greatest(2.0) - greatest(5.0), rel=1e-6)
 
 
+@pytest.mark.parametrize("nugget", [0.01, 1.0])
+def test_noisy_blocks_have_the_likelihood_of_independent_contrasts_of_one_variance(nugget):
+    """Of each of two channels, whose variances differ; it is relative to another nugget's."""
+    y = np.random.default_rng(0).standard_normal((7, 2, 3)) * [[1.0], [4.0]]
+    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
+
+    def greatest(g, channel):
+        k = block_diag(*3 * [contrasts.T @ (covariance(1.5, BETWEEN / 2) + (g + JITTER) * np.eye(7)) @ contrasts])
+        z = (contrasts.T @ y[:, channel]).T.ravel()
+        variance = z @ np.linalg.solve(k, z) / 18
+        return multivariate_normal(np.zeros(18), variance * k).logpdf(z), variance
+
+    k, nuggets = decomposed(covariance(1.5, BETWEEN / 2)), np.array([nugget, 0.1])
+    found, variances = restricted_likelihoods(k, y.reshape(7, 6), np.ones(7), nuggets, alike=3)
+    for channel in range(2):
+        (first, variance), (second, _) = greatest(nugget, channel), greatest(0.1, channel)
+        assert found[channel, 0] - found[channel, 1] == pytest.approx(first - second, rel=1e-6)
+        assert variances[channel, 0] == pytest.approx(variance, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(40, 24), (900,), (9, 10, 10)])
+def test_a_whole_lattice_with_noise_is_predicted_as_the_samples_of_one_without_gaps(shape):
+    y = torch.from_numpy(np.random.default_rng(0).standard_normal((*shape, 2)))
+    prior, mask = cn.Kriging(1.5, 2.0, 0.5), torch.ones(*shape, 1, dtype=torch.float64)
+    parts, dense = (
+        on_nodes(cn.Samples(lattice, y), prior)
+        for lattice in (cn.Lattice(shape), cn.MaskedLattice(shape, weights=mask))
+    )
+    assert float((parts - dense).square().mean()) < 1e-4 * float(dense.square().mean())
+
+
+@pytest.mark.parametrize(("smoothness", "noise"), [(1.5, 0.1), (2.5, 0.3)])
+def test_planted_numbers_of_whole_fields_with_noise_are_found(smoothness, noise):
+    y = fields(smoothness, 8.0, 40, 4)
+    y = y + noise * torch.from_numpy(np.random.default_rng(1).standard_normal(y.shape))
+    reports = [cn.fit(cn.Samples(cn.Lattice((40, 40)), field), prior=cn.Kriging()).report for field in y]
+    found = [np.median([getattr(report, name) for report in reports]) for name in ("smoothness", "scale", "nugget")]
+    assert found == [smoothness, 8.0, pytest.approx(noise**2, rel=0.2)]
+
+
 def test_samples_that_are_rougher_than_a_covariance_are_not_met_by_it():
     """A smooth row is met by both covariances, and with a little noise by the rough one alone."""
     t = np.arange(0.0, 100.0, 2.0)

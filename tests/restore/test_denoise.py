@@ -2,11 +2,13 @@ import math
 
 import pytest
 import torch
+from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.linalg.borders import make_periodic, reflect
 from coordnet.restore.cleaners import Noise, cleaned
+from coordnet.restore.denoise_choice import weighed
 from coordnet.restore.noise import noise_level
 from coordnet.restore.wiener import _local, side_by_side, window_root, window_shape
 from tests.helpers import synthetic_photograph
@@ -146,6 +148,35 @@ def test_the_middle_decides_the_prior():
         cn.denoise(y, prior=cn.Smoothness())
     with pytest.raises(ValueError, match="`prior`: expected auto, or a prior such as"):
         cn.denoise(y, prior="local")
+
+
+def test_each_prior_is_added_to_those_before_it_by_least_squares():
+    """Of independent errors shares are those of inverse variances, and what is hardly better is left out."""
+    generator = torch.Generator().manual_seed(0)
+    first, second, third = torch.randn(3, 100_000, generator=generator, dtype=torch.float64)
+    two = {cn.Adaptive(): first, cn.Local(): second / 2}
+    made = weighed(two)
+    assert made.priors == (cn.Adaptive(), cn.Local()) and made.weights == pytest.approx((0.2, 0.8), abs=0.01)
+    made = weighed(two | {cn.Kriging(): third / 5**0.5})
+    assert made.priors == (cn.Local(), cn.Kriging()) and made.weights == pytest.approx((4 / 9, 5 / 9), abs=0.01)
+    assert weighed(two | {cn.Kriging(): two[cn.Local()] / 1e3}) == cn.Kriging()
+    assert weighed({cn.Adaptive(): first, cn.Local(): first + second}) == cn.Adaptive()
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_fields_without_edges_take_kriging(axes):
+    """It is ahead of a Gaussian filter whose width is the best with hindsight."""
+    shape, generator = (64, 60) if axes == 2 else (20, 18, 19), torch.Generator().manual_seed(axes)
+    waves = [torch.sin(torch.linspace(0, 5 + j, n, dtype=torch.float64)) for j, n in enumerate(shape)]
+    truth = sum(wave.reshape(-1, *(1,) * (axes - 1 - j)) for j, wave in enumerate(waves))[..., None]
+    y = truth + 0.2 * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+    made = cn.denoise(y, dimensions=axes)
+    widths = [[w] * axes + [0] for w in (0.7, 1, 1.4, 2, 2.8, 4)]
+    options = {"data_range": 1.0}
+    peer = max(cn.psnr(gaussian_filter(y.numpy(), w), truth.numpy(), **options) for w in widths)
+    assert "kriging" in made.report.prior
+    assert cn.psnr(made.signal, truth, **options) > peer + 2
+    assert cn.psnr(cn.denoise(y, dimensions=axes, prior=cn.Kriging()).signal, truth, **options) > peer + 2
 
 
 def test_a_sum_of_priors_has_the_weighted_estimate_and_an_error_without_the_spread():
