@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -166,21 +167,21 @@ def _suited_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[
     target = part - added / ADDED
     errors = {prior: (cleaned(prior, more, all_noise)[0] - target).double().flatten() for prior in WEIGHED}
     tried = {prior.name: float(error.square().mean()) for prior, error in errors.items()}
-    return weighed(errors), tried
+    return weighed(errors, values.shape[-1]), tried
 
 
-def weighed(errors: dict[Prior, Tensor]) -> Prior:
+def weighed(errors: dict[Prior, Float[Tensor, " n"]], channels: int) -> Prior:
     """Return the sum of priors, or the one of them, that has the least error where each is added to those before it.
 
-    Its weight is least squares, and 0 if the error does not fall by more than a standard error. A prior whose weight is
-    below ``LEAST_SHARE`` at the end is left out.
+    Its weight is least squares, and 0 if the error does not fall by more than a standard error; those of the channels
+    of a value are alike. A prior whose weight is below ``LEAST_SHARE`` at the end is left out.
     """
     (first, total), *others = errors.items()
     weights = {first: 1.0}
     for prior, error in others:
         share = least_squares_share(total, error)
         gains = squared_gains(total, error, share)
-        if float(gains.mean()) > float(gains.std()) / math.sqrt(len(gains)):
+        if float(gains.mean()) > float(gains.std()) * math.sqrt(channels / len(gains)):
             weights = {before: (1 - share) * weight for before, weight in weights.items()} | {prior: share}
             total = total + share * (error - total)
     kept = {prior: weight for prior, weight in weights.items() if weight >= LEAST_SHARE}

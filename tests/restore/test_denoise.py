@@ -155,12 +155,12 @@ def test_each_prior_is_added_to_those_before_it_by_least_squares():
     generator = torch.Generator().manual_seed(0)
     first, second, third = torch.randn(3, 100_000, generator=generator, dtype=torch.float64)
     two = {cn.Adaptive(): first, cn.Local(): second / 2}
-    made = weighed(two)
+    made = weighed(two, 1)
     assert made.priors == (cn.Adaptive(), cn.Local()) and made.weights == pytest.approx((0.2, 0.8), abs=0.01)
-    made = weighed(two | {cn.Kriging(): third / 5**0.5})
+    made = weighed(two | {cn.Kriging(): third / 5**0.5}, 1)
     assert made.priors == (cn.Local(), cn.Kriging()) and made.weights == pytest.approx((4 / 9, 5 / 9), abs=0.01)
-    assert weighed(two | {cn.Kriging(): two[cn.Local()] / 1e3}) == cn.Kriging()
-    assert weighed({cn.Adaptive(): first, cn.Local(): first + second}) == cn.Adaptive()
+    assert weighed(two | {cn.Kriging(): two[cn.Local()] / 1e3}, 1) == cn.Kriging()
+    assert weighed({cn.Adaptive(): first, cn.Local(): first + second}, 1) == cn.Adaptive()
 
 
 @pytest.mark.parametrize("axes", [2, 3])
