@@ -161,7 +161,7 @@ def gains_by_noise(
     white itself, as texture of one channel may be.
     """
     nuggets, ones = np.array(WINDOW_NUGGETS), np.ones(len(y))
-    by_process = [restricted_likelihoods(k, y, ones, nuggets) for k in _window_covariances(window)]
+    by_process = [restricted_likelihoods([(k, y, ones)], nuggets) for k in _window_covariances(window)]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
     noisy, noises = (x[:, :-1, 1:].reshape(y.shape[1], -1) for x in (likelihoods, variances * nuggets))
     plain = likelihoods[:, : None if white else -1, 0].max(1)
