@@ -289,11 +289,12 @@ def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
         raise _checks.wrong("prior", f"local or adaptive for {noise.model.kind} noise", prior.name)
     lattice = Lattice(tuple(signal.shape[:-1]))
     options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": noise.progress}
-    made = prior.with_noise(noise.level).plan(FourierEncoding.like(lattice), lattice, **options)
-    clean, error = made.fit(signal).render(alignment="sample"), None
+    encoding, known = FourierEncoding.like(lattice), prior.with_noise(noise.level)
+    fit = known.plan(encoding, lattice, **options).fit(signal)
+    clean, error = fit.render(alignment="sample"), None
     if noise.seed is not None:
-        step = _probe(signal, noise)
-        spread = noise.level**2 * (made.fit(signal + step).render(alignment="sample") - clean) / step
+        step, settled = _probe(signal, noise), known.settled(fit.report).plan(encoding, lattice, **options)
+        spread = noise.level**2 * (settled.fit(signal + step).render(alignment="sample") - clean) / step
         error = _expected_error(signal, clean, spread, ClippedNoise.on(signal, noise.level), exact=noise.given)
     return clean, error, {}
 

@@ -13,8 +13,9 @@ from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.base import REQUIRED, Prior, Setting, as_prior
+from coordnet.priors.base import FEWEST_KRIGED, MOST_KRIGED, REQUIRED, Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.kriging import Kriging
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
@@ -31,7 +32,7 @@ from coordnet.sampling.noise_model import NoiseModel
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 KINDS = ("auto", "white", "colored", "camera", "rician")
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
-# Weight below which the local or the adaptive prior gets none: it takes 0.3 to 3.5 times as long again, and on seven
+# Weight below which one of two priors gets none: it takes 0.3 to 3.5 times as long again, and on seven
 # pictures weights of 0.03 to 0.13 brought 0.00 to 0.05 dB.
 LEAST_SHARE = 0.15
 LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
@@ -145,25 +146,28 @@ def _suited_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[
 
     With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
     noise: the mean squared difference of the latter from an estimate by the former is the estimate's error, plus a
-    constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The weight of the local prior is least
-    squares there, if the sum is better than the adaptive prior by more than a standard error. The local one alone
-    would lose 14.7 dB on constants, and up to 1.1 dB on scikit-image's smooth pictures (the moon at σ = 0.2). It is
-    taken for noise that is not white. On clips and volumes the adaptive one takes as long.
+    constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The weight of a second prior is least
+    squares there, if the sum is better than the first prior by more than a standard error. In planes these are the
+    local and the adaptive prior. The local one alone would lose 14.7 dB on constants, and up to 1.1 dB on
+    scikit-image's smooth pictures (the moon at σ = 0.2). It is taken for noise that is not white. On clips and volumes
+    the adaptive one takes as long. In rows the adaptive prior is the second, and kriging the first.
     """
     grid = tuple(values.shape[:-1])
     setting = Setting(Lattice(grid), values.shape[-1], values.device)
-    is_long = len(grid) == 2 and Local(noise=noise.level).seconds(setting) > LONGEST_FIT
-    if noise.level == 0 or len(grid) not in (2, 3) or is_long:
+    is_row, is_long = len(grid) == 1, len(grid) == 2 and Local(noise=noise.level).seconds(setting) > LONGEST_FIT
+    if is_row:
+        is_long = not (noise.is_plain and FEWEST_KRIGED <= len(values) <= MOST_KRIGED[1])
+    if noise.level == 0 or len(grid) > 3 or is_long:
         return Adaptive(), None
     if not noise.is_plain:  # a spectrum is not known well enough for that
         return Local(), None
     part = values[middle(grid, TRIED)]
     more, added, all_noise = noisier(part, noise, seed)
     target = part - added / ADDED
-    both: tuple[Prior, ...] = Local(), Adaptive()
-    local, adaptive = errors = [(cleaned(prior, more, all_noise)[0] - target).double().flatten() for prior in both]
-    share = least_squares_share(adaptive, local)
-    gains = squared_gains(adaptive, local, share)
+    both: tuple[Prior, ...] = (Adaptive(), Kriging()) if is_row else (Local(), Adaptive())
+    second, first = errors = [(cleaned(prior, more, all_noise)[0] - target).double().flatten() for prior in both]
+    share = least_squares_share(first, second)
+    gains = squared_gains(first, second, share)
     share = share if float(gains.mean()) > float(gains.std()) / math.sqrt(len(gains)) else 0.0
     tried = {prior.name: float(error.square().mean()) for prior, error in zip(both, errors, strict=True)}
     if min(share, 1 - share) < LEAST_SHARE:
