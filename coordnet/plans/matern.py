@@ -1,6 +1,7 @@
 """Matérn's covariance, and the restricted likelihood of noisy samples of a Gaussian process."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ SMOOTHNESSES = (0.5, 1.5, 2.5, 3.5, math.inf)  # ν of covariances with a closed
 JITTER = 1e-10  # variance, relative to the process's, that is added so that covariance matrices are positive definite
 
 Decomposed = tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]]  # eigenvalues and eigenvectors
+Block = tuple[Decomposed, Float[np.ndarray, "n columns"], Float[np.ndarray, " n"]]  # see ``restricted_likelihoods``
 
 
 def covariance(smoothness: float, r: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -64,39 +66,34 @@ def decomposed(k: Float[np.ndarray, "n n"]) -> Decomposed:
 
 
 def restricted_likelihoods(
-    k: Decomposed,
-    y: Float[np.ndarray, "n columns"],
-    ones: Float[np.ndarray, " n"],
-    nuggets: Float[np.ndarray, " m"],
-    alike: int = 1,
-) -> tuple[Float[np.ndarray, "signals m"], Float[np.ndarray, "signals m"]]:
-    """Return the restricted log-likelihood of each signal's samples, up to a constant, and its process's variance.
+    blocks: Sequence[Block], nuggets: Float[np.ndarray, " m"]
+) -> tuple[Float[np.ndarray, "columns m"], Float[np.ndarray, "columns m"]]:
+    """Return the restricted log-likelihood of each column of samples, up to a constant, and its process's variance.
 
-    Both are given for each nugget, which is the variance of the white noise relative to that of the process. The
-    variance of the process is the one of greatest likelihood, and its mean, a multiple of ``ones``, is integrated out.
+    Both are given for each nugget, which is the variance of the white noise relative to that of the process. Blocks of
+    samples are taken to be independent. The variance of the process, which is that of all blocks, is the one of
+    greatest likelihood. The mean of each block is integrated out.
 
     Parameters
     ----------
-    k : Decomposed
-        The covariance of the samples, decomposed by ``decomposed``, for a process of variance 1.
-    y : (n, columns)
-        The samples: in each column a signal, or a block of it that is taken to be independent of its others.
-    ones : (n,)
-        The samples of the constant signal 1: ones, or the square roots of the weights of weighted samples.
+    blocks : sequence of (Decomposed, (n, columns), (n,))
+        Of each block the covariance of the samples, decomposed by ``decomposed``, for a process of variance 1; the
+        samples, one signal in each column; and the samples of the constant signal 1: ones, or the square roots of the
+        weights of weighted samples.
     nuggets : (m,)
         The nuggets.
-    alike : int
-        The number of consecutive columns that are blocks of one signal. They have one variance, and a mean each.
 
     Notes
     -----
-    Stein, "Interpolation of Spatial Data" (1999), section 6.4.
+    Stein, "Interpolation of Spatial Data" (1999), section 6.4; Eidsvik, Shaby, Reich, Wheeler and Niemi, "Estimation
+    and prediction in spatial models with block composite likelihoods" (2014).
     """
-    sizes, axes = k
-    inverse = 1 / (sizes[:, None] + nuggets + JITTER)
-    one, z = axes.T @ ones, axes.T @ y
-    energy = np.square(one) @ inverse
-    left = np.square(z).T @ inverse - np.square((one[:, None] * z).T @ inverse) / energy
-    left, freedom = left.reshape(-1, alike, len(nuggets)).sum(1), alike * max(len(y) - 1, 1)
+    log_volume, left, freedom = np.zeros(len(nuggets)), np.zeros((1, len(nuggets))), 0
+    for (sizes, axes), y, ones in blocks:
+        inverse = 1 / (sizes[:, None] + nuggets + JITTER)
+        one, z = axes.T @ ones, axes.T @ y
+        energy = np.square(one) @ inverse
+        left = left + np.square(z).T @ inverse - np.square((one[:, None] * z).T @ inverse) / energy
+        log_volume, freedom = log_volume - np.log(inverse).sum(0) + np.log(energy), freedom + max(len(y) - 1, 1)
     variances = np.maximum(left, np.finfo(float).tiny) / freedom
-    return 0.5 * (alike * (np.log(inverse).sum(0) - np.log(energy)) - freedom * np.log(variances)), variances
+    return -0.5 * (log_volume + freedom * np.log(variances)), variances

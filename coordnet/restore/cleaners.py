@@ -16,7 +16,6 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.channel_groups import Groups, channel_groups, join_channels, numbered, steps_correlate
 from coordnet.linalg.transforms import cosines, inverse_cosines
-from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
@@ -290,15 +289,12 @@ def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
         raise _checks.wrong("prior", f"local or adaptive for {noise.model.kind} noise", prior.name)
     lattice = Lattice(tuple(signal.shape[:-1]))
     options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": noise.progress}
-
-    def fit(prior: Prior, values: Signal) -> Reconstruction:
-        return prior.plan(FourierEncoding.like(lattice), lattice, **options).fit(values)
-
-    fitted = fit(prior.with_noise(noise.level), signal)
-    clean, error = fitted.render(alignment="sample"), None
+    encoding, known = FourierEncoding.like(lattice), prior.with_noise(noise.level)
+    fit = known.plan(encoding, lattice, **options).fit(signal)
+    clean, error = fit.render(alignment="sample"), None
     if noise.seed is not None:
-        step, found = _probe(signal, noise), prior.with_noise(noise.level).settled(fitted.report)
-        spread = noise.level**2 * (fit(found, signal + step).render(alignment="sample") - clean) / step
+        step, settled = _probe(signal, noise), known.settled(fit.report).plan(encoding, lattice, **options)
+        spread = noise.level**2 * (settled.fit(signal + step).render(alignment="sample") - clean) / step
         error = _expected_error(signal, clean, spread, ClippedNoise.on(signal, noise.level), exact=noise.given)
     return clean, error, {}
 

@@ -15,6 +15,7 @@ from coordnet import _checks
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
+from coordnet.plans.nugget import row_noise
 from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.restore.noise_bound import most_noise
 from coordnet.restore.noise_windows import quantile_of_mean, with_energy
@@ -29,7 +30,7 @@ NODES = 4097  # number of entries of the tables of moments
 NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
 # Fraction of the highest frequency, by the number of axes; modes above it on every axis are taken for noise. Above
 # three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
-CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
+CORNER = {2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 SAME_SIDE = 4.0  # standard deviations of the noise by which neighbors on the same side of an edge differ at most
 UNCLIPPING = 20  # iterations at most of the fixed point that undoes the clipping
@@ -44,7 +45,7 @@ Signal = Float[Tensor, "*grid channels"]
 
 
 def noise_level(signal: Signal, *, surely: bool = False) -> float:
-    """Estimate the standard deviation of white noise on a signal from its highest frequencies.
+    """Estimate the standard deviation of white noise on a signal from its highest frequencies (see ``seen_level``).
 
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
     windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
@@ -113,7 +114,10 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
     axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel. With
     another ``share`` than a half it follows from that quantile instead; a lower one is less misled by fine texture.
+    Rough rows have as much energy at the highest frequencies as noise, and tell it by the likelihood of ``row_noise``.
     """
+    if signal.ndim == 2:
+        return row_noise(signal.detach().cpu().double().numpy())
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = principal(values)
     lattice = tuple(values.shape[2:])

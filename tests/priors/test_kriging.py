@@ -59,24 +59,44 @@ def test_covariances_are_those_of_the_general_formula(smoothness):
 
 
 @pytest.mark.parametrize("nugget", [0.01, 1.0])
-def test_the_likelihood_is_that_of_contrasts_whose_mean_is_zero(nugget):
-    """It is relative to another nugget's, as constants are left out; the variance is the one that maximizes it."""
-    y = process(1.5, 3.0, 7, 0)[:, None] + 5
-    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
+@pytest.mark.parametrize("lengths", [(7,), (7, 5)])
+def test_the_likelihood_is_that_of_contrasts_whose_mean_is_zero(nugget, lengths):
+    """It is relative to another nugget's, as constants are left out; the variance is the one that maximizes it.
+
+    Contrasts of several blocks are independent, and have one variance.
+    """
+    y = [process(1.5, 3.0, n, n)[:, None] + 5 * n for n in lengths]
+    contrasts = block_diag(*(np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1] for n in lengths))
+    z, between = contrasts.T @ np.concatenate(y)[:, 0], block_diag(*(BETWEEN[:n, :n] for n in lengths))
+    same = block_diag(*(np.ones((n, n)) for n in lengths))
 
     def greatest(g):
-        k = contrasts.T @ (covariance(1.5, BETWEEN / 2) + (g + JITTER) * np.eye(7)) @ contrasts
-        z = contrasts.T @ y[:, 0]
-        variances = z @ np.linalg.solve(k, z) / 6 * np.linspace(0.5, 2, 1501)
-        logs = [multivariate_normal(np.zeros(6), v * k).logpdf(z) for v in variances]
+        k = contrasts.T @ (same * covariance(1.5, between / 2) + (g + JITTER) * np.eye(len(same))) @ contrasts
+        variances = z @ np.linalg.solve(k, z) / len(z) * np.linspace(0.5, 2, 1501)
+        logs = [multivariate_normal(np.zeros(len(z)), v * k).logpdf(z) for v in variances]
         return max(logs), variances[int(np.argmax(logs))]
 
-    found, variances = restricted_likelihoods(
-        decomposed(covariance(1.5, BETWEEN / 2)), y, np.ones(7), np.array([nugget, 0.1])
-    )
+    blocks = [
+        (decomposed(covariance(1.5, BETWEEN[:n, :n] / 2)), part, np.ones(n)) for n, part in zip(lengths, y, strict=True)
+    ]
+    found, variances = restricted_likelihoods(blocks, np.array([nugget, 0.1]))
     (first, variance), (second, _) = greatest(nugget), greatest(0.1)
     assert found[0, 0] - found[0, 1] == pytest.approx(first - second, abs=1e-5)
     assert variances[0, 0] == pytest.approx(variance, rel=2e-3)
+
+
+@pytest.mark.parametrize(("is_whole", "decompositions"), [(True, 1), (False, 6)])
+def test_the_likelihood_of_a_row_is_that_of_blocks_all_over_it(is_whole, decompositions, monkeypatch):
+    """In the middle the row is smooth. Blocks of a whole row, which are alike, are decomposed once."""
+    smooth, rough = process(2.5, 20.0, 240, 0), [process(0.5, 20.0, 250, seed) for seed in (1, 2)]
+    shift = [rough[0][-1] - smooth[0], rough[0][-1] - smooth[0] + smooth[-1] - rough[1][0]]
+    y = np.concatenate([rough[0], smooth + shift[0], rough[1] + shift[1]])
+    samples = cn.sample(torch.from_numpy(y)[:, None], "full") if is_whole else row(y, 0.95)
+    calls = []
+    monkeypatch.setattr(kriging, "MOST_DENSE", 500)
+    monkeypatch.setattr(kriging, "decomposed", lambda k: calls.append(k) or decomposed(k))
+    assert cn.fit(samples, prior=cn.Kriging()).report.smoothness == 0.5
+    assert len(calls) == decompositions * len(SMOOTHNESSES) * len(kriging.RELATIVE_SCALES)
 
 
 @pytest.mark.parametrize("smoothness", SMOOTHNESSES)
@@ -176,26 +196,6 @@ def test_the_likelihood_of_blocks_is_that_of_independent_contrasts_of_one_varian
 
     found = [block_likelihood(cn.Kriging(1.5, scale).covariance, BETWEEN, y) for scale in (2.0, 5.0)]
     assert found[0] - found[1] == pytest.approx(greatest(2.0) - greatest(5.0), rel=1e-6)
-
-
-@pytest.mark.parametrize("nugget", [0.01, 1.0])
-def test_noisy_blocks_have_the_likelihood_of_independent_contrasts_of_one_variance(nugget):
-    """Of each of two channels, whose variances differ; it is relative to another nugget's."""
-    y = np.random.default_rng(0).standard_normal((7, 2, 3)) * [[1.0], [4.0]]
-    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
-
-    def greatest(g, channel):
-        k = block_diag(*3 * [contrasts.T @ (covariance(1.5, BETWEEN / 2) + (g + JITTER) * np.eye(7)) @ contrasts])
-        z = (contrasts.T @ y[:, channel]).T.ravel()
-        variance = z @ np.linalg.solve(k, z) / 18
-        return multivariate_normal(np.zeros(18), variance * k).logpdf(z), variance
-
-    k, nuggets = decomposed(covariance(1.5, BETWEEN / 2)), np.array([nugget, 0.1])
-    found, variances = restricted_likelihoods(k, y.reshape(7, 6), np.ones(7), nuggets, alike=3)
-    for channel in range(2):
-        (first, variance), (second, _) = greatest(nugget, channel), greatest(0.1, channel)
-        assert found[channel, 0] - found[channel, 1] == pytest.approx(first - second, rel=1e-6)
-        assert variances[channel, 0] == pytest.approx(variance, rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(40, 24), (900,), (9, 10, 10)])

@@ -338,6 +338,13 @@ def test_cubic_polynomials_are_exact_though_kriging_is_near():
     assert float((on_grid(cn.fit(masked(cubic, 0.3))) - cubic).abs().max()) < 1e-10
 
 
+@pytest.mark.parametrize("count", [100, 400, 1400])
+def test_straight_rows_are_exact_to_their_ends(count):
+    """Which errors are least is chance if all are rounding; plates of order 1 do not go on beyond the last sample."""
+    line = torch.linspace(-1, 2, count, dtype=torch.float64).unsqueeze(-1)
+    assert float((on_grid(cn.fit(cn.sample(line, "every:2"))) - line).abs().max()) < 1e-12
+
+
 @pytest.mark.slow
 def test_noisy_fields_take_plates_that_smooth(generator):
     noisy = waves(60, 60) + 0.05 * torch.randn(60, 60, 1, generator=generator, dtype=torch.float64)

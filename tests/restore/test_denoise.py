@@ -163,7 +163,7 @@ def test_each_prior_is_added_to_those_before_it_by_least_squares():
     assert weighed({cn.Adaptive(): first, cn.Local(): first + second}, 1) == cn.Adaptive()
 
 
-@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("axes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_fields_without_edges_take_kriging(axes):
     """It is ahead of a Gaussian filter whose width is the best with hindsight."""
     shape, generator = (64, 60) if axes == 2 else (20, 18, 19), torch.Generator().manual_seed(axes)

@@ -77,7 +77,7 @@ class Trial:
                 self._race(held, samples)
                 self._refine(held, samples)
             least = EXACT * float(values.square().mean())  # plates of the highest order are last
-            self._exact = [k for k, e in self.errors.items() if mean_square(e) <= least and not candidates[k].searches]
+            self._exact = [k for k, e in self.tried.items() if e <= least and not candidates[k].searches]
         self._shares = np.array([plan.share(values) for plan in plans])
 
     def _exact_at_half(self, samples: Samples) -> list[int]:

@@ -1,0 +1,93 @@
+"""Noise on whole rows: its level on smooth and rough processes, and kriging against the posterior mean."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.plans.matern import covariance
+from coordnet.plans.nugget import row_noise
+from coordnet.restore.noise import noise_level
+
+NODES = np.arange(700)
+BETWEEN = np.abs(NODES[:, None] - NODES)
+
+
+def process(smoothness, scale, seed):
+    """Return a row of a process of variance 1."""
+    k = covariance(smoothness, BETWEEN / scale) + 1e-9 * np.eye(len(NODES))
+    return np.linalg.cholesky(k) @ np.random.default_rng(seed).standard_normal(len(NODES))
+
+
+def noise(sigma, seed=9):
+    return sigma * np.random.default_rng(seed).standard_normal(len(NODES))
+
+
+def rms(signal, truth):
+    return float(np.sqrt(np.square(np.asarray(signal)[:, 0] - truth).mean()))
+
+
+@pytest.mark.parametrize(("smoothness", "scale"), [(0.5, 300.0), (1.5, 15.0), (2.5, 8.0)])
+@pytest.mark.parametrize("sigma", [0.1, 0.4])
+def test_the_level_of_noise_on_a_process_is_found(smoothness, scale, sigma):
+    """A walk has as much energy at the highest frequencies as noise."""
+    y = process(smoothness, scale, 0) + noise(sigma)
+    assert row_noise(y[:, None]) == pytest.approx(sigma, rel=0.25)
+    assert noise_level(torch.from_numpy(y)[:, None]) == pytest.approx(sigma, rel=0.25)
+
+
+def test_walks_steps_and_constants_have_no_noise_and_white_noise_is_all_noise():
+    steps = np.repeat(np.random.default_rng(0).random(20), 35)
+    for clean in (process(0.5, 60.0, 1), steps, np.ones(700)):
+        assert row_noise(clean[:, None]) < 0.02
+    assert row_noise(noise(1.0)[:, None]) == pytest.approx(1, rel=0.1)
+    assert row_noise(noise(1.0)[:, None] + [[5.0, -3.0]]) == pytest.approx(1, rel=0.1)
+
+
+def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):
+    monkeypatch.setattr("coordnet.plans.nugget.MOST_WINDOWS", 3)
+    is_seen = NODES % 318 < 64  # windows begin at 0, 318 and 636
+    y = process(1.5, 15.0, 0) + noise(1.0) * np.where(is_seen, 0.1, 10.0)
+    assert row_noise(y[:, None]) == pytest.approx(0.1, rel=0.25)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 6])
+def test_the_shortest_rows_are_denoised(length):
+    assert torch.isfinite(cn.denoise(torch.rand(length, 1), dimensions=1).signal).all()
+
+
+@pytest.mark.parametrize(("smoothness", "scale", "sigma"), [(1.5, 15.0, 0.1), (2.5, 30.0, 0.3), (0.5, 60.0, 0.3)])
+def test_a_process_comes_back_nearly_as_from_its_posterior_mean(smoothness, scale, sigma):
+    """The posterior mean is told the covariance and the noise, which are estimated."""
+    truth, k = process(smoothness, scale, 3), covariance(smoothness, BETWEEN / scale)
+    y = truth + noise(sigma)
+    best = rms((k @ np.linalg.solve(k + sigma**2 * np.eye(len(NODES)), y))[:, None], truth)
+    made = cn.denoise(y[:, None], dimensions=1)
+    assert "kriging" in made.report.prior
+    assert rms(made.signal, truth) < 1.1 * best
+
+
+def test_a_row_that_changes_its_nature_takes_the_adaptive_prior():
+    truth = np.sin(2 * np.pi * 9 / (0.2 + np.linspace(0, 1, 700)))
+    y = (truth + noise(0.1))[:, None]
+    made, kriged = (cn.denoise(y, prior=prior, dimensions=1) for prior in ("auto", cn.Kriging()))
+    assert made.report.tried.keys() == {"adaptive", "kriging"} and "adaptive" in made.report.prior
+    assert rms(made.signal, truth) < 0.85 * rms(kriged.signal, truth)
+
+
+def test_rows_of_more_samples_than_kriging_takes_have_the_adaptive_prior(monkeypatch):
+    y = (process(1.5, 15.0, 3) + noise(0.1))[:, None]
+    monkeypatch.setattr("coordnet.restore.denoise_choice.MOST_KRIGED", {1: 699})
+    made = cn.denoise(y, dimensions=1)
+    assert made.report.prior == "adaptive" and made.report.tried is None
+
+
+def test_kriging_is_asked_for_by_name_and_has_the_numbers_that_are_given():
+    truth = process(1.5, 15.0, 3)
+    y, k = truth + noise(0.1), covariance(1.5, BETWEEN / 15) + 0.01 * np.eye(len(NODES))
+    inverse = np.linalg.inv(k)
+    mean = inverse.sum(0) @ y / inverse.sum()
+    expected = mean + (k - 0.01 * np.eye(len(NODES))) @ inverse @ (y - mean)
+    made = cn.denoise(y[:, None], 0.1, prior=cn.Kriging(1.5, 15.0, 0.01), dimensions=1)
+    np.testing.assert_allclose(np.asarray(made.signal)[:, 0], expected, atol=1e-6)
+    assert made.expected_psnr == pytest.approx(20 * np.log10(np.ptp(expected) / rms(made.signal, truth)), abs=1)
