@@ -291,12 +291,12 @@ def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": noise.progress}
     encoding, known = FourierEncoding.like(lattice), prior.with_noise(noise.level)
     fit = known.plan(encoding, lattice, **options).fit(signal)
-    clean, error = fit.render(alignment="sample"), None
+    clean, error, clipped = fit.render(alignment="sample"), None, noise.clipped(signal)
     if noise.seed is not None:
         step, settled = _probe(signal, noise), known.settled(fit.report).plan(encoding, lattice, **options)
         spread = noise.level**2 * (settled.fit(signal + step).render(alignment="sample") - clean) / step
-        error = _expected_error(signal, clean, spread, ClippedNoise.on(signal, noise.level), exact=noise.given)
-    return clean, error, {}
+        error = _expected_error(signal, clean, spread, clipped, exact=noise.given)
+    return clipped.unclipped(clean), error, {}
 
 
 def _expected_error(values: Tensor, estimate: Tensor, spread: Tensor, noise: ClippedNoise, *, exact: bool) -> float:

@@ -30,7 +30,7 @@ NODES = 4097  # number of entries of the tables of moments
 NEGLECTED_FROM = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
 # Fraction of the highest frequency, by the number of axes; modes above it on every axis are taken for noise. Above
 # three quarters on three axes are a 32nd of the modes, too few for volumes of 16 to 32 samples a side.
-CORNER = {2: 0.75, 3: 0.5, 4: 0.5}
+CORNER = {1: 0.75, 2: 0.75, 3: 0.5, 4: 0.5}
 TWO_WINDOWS = 16  # least number of samples on an axis that are looked at in windows of at most a half of them
 SAME_SIDE = 4.0  # standard deviations of the noise by which neighbors on the same side of an edge differ at most
 UNCLIPPING = 20  # iterations at most of the fixed point that undoes the clipping
@@ -47,8 +47,9 @@ Signal = Float[Tensor, "*grid channels"]
 def noise_level(signal: Signal, *, surely: bool = False) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies (see ``seen_level``).
 
-    If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
-    windows, is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
+    Rough rows have as much energy there as noise, so that rows tell it by a likelihood (``row_noise``) unless their
+    values were clipped. Then it is that of the noise before: its variance after clipping, in the median over windows,
+    is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
     is at most what the values' distribution leaves (see ``most_noise``). A picture that ``is_drawn`` has none, nor has
     one whose rounding explains it (see ``rounding_error``). Bars and captions do not count (see ``noisy_part``). With
     ``surely`` it is 0 where a picture's textures leave any doubt.
@@ -59,6 +60,8 @@ def noise_level(signal: Signal, *, surely: bool = False) -> float:
     units = float(units_of(signal.unsqueeze(0))[0])
     picture, signal = signal, signal / units
     noise = ClippedNoise.on(signal, seen_level(signal))
+    if signal.ndim == 2 and not any(noise.clips):
+        return units * row_noise(signal.detach().cpu().double().numpy())
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
         means = local_means(signal, level)
@@ -114,10 +117,7 @@ def seen_level(signal: Signal, share: float = 0.5) -> float:
     It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
     axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel. With
     another ``share`` than a half it follows from that quantile instead; a lower one is less misled by fine texture.
-    Rough rows have as much energy at the highest frequencies as noise, and tell it by the likelihood of ``row_noise``.
     """
-    if signal.ndim == 2:
-        return row_noise(signal.detach().cpu().double().numpy())
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = principal(values)
     lattice = tuple(values.shape[2:])

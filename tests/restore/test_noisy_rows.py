@@ -75,6 +75,13 @@ def test_a_row_that_changes_its_nature_takes_the_adaptive_prior():
     assert rms(made.signal, truth) < 0.85 * rms(kriged.signal, truth)
 
 
+def test_a_clipped_row_is_freed_from_the_mean_of_its_noise():
+    truth = 0.5 + 0.5 * np.sin(NODES / 30)
+    made = cn.denoise(np.clip(truth + noise(0.2), 0, 1)[:, None], dimensions=1)
+    assert made.report.sigma == pytest.approx(0.2, rel=0.2) and "kriging" in made.report.prior
+    assert rms(made.signal, truth) < 0.04  # 0.055 with that mean
+
+
 def test_rows_of_more_samples_than_kriging_takes_have_the_adaptive_prior(monkeypatch):
     y = (process(1.5, 15.0, 3) + noise(0.1))[:, None]
     monkeypatch.setattr("coordnet.restore.denoise_choice.MOST_KRIGED", {1: 699})
