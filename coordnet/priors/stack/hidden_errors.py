@@ -209,8 +209,26 @@ class HiddenErrors:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether noise is much of the least error."""
-        return 0 < SHOWS * min(map(mean_square, self.errors.values()), default=0.0) <= self.nugget**2
+        """Whether noise is much of the least error, and no candidate that keeps it predicts hidden samples best."""
+        shows = 0 < SHOWS * min(map(mean_square, self.errors.values()), default=0.0) <= self.nugget**2
+        return shows and not self._is_refuted
+
+    @property
+    def _is_refuted(self) -> bool:
+        """Whether a candidate that keeps the samples is surely better at hidden ones than all that smooth them.
+
+        With white noise it would be worse, since it takes the noise of the neighbors along. What was taken for noise is
+        fine texture then.
+        """
+        best = {}
+        for k, e in self.errors.items():
+            own = self.traits[k].keeps_samples
+            if own not in best or mean_square(e) < mean_square(best[own]):
+                best[own] = e
+        if len(best) < 2:
+            return False
+        differences = np.square(best[False]) - np.square(best[True])
+        return float(differences.mean()) > SURE * self.standard_error(differences)
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return how far the squared errors of the weighted sum are expected to be below those of the reference."""
