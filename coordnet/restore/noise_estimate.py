@@ -18,14 +18,16 @@ from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import (
     BANDS,
     FAINTEST,
+    LOWEST,
     ROUNDING,
     SIDES,
+    STRONG,
     Windows,
     doubled,
     quantile_of_mean,
     symmetric,
 )
-from coordnet.restore.shared_noise import shared_noise
+from coordnet.restore.shared_noise import brightness, shared_noise
 from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg import shown_steps
@@ -39,8 +41,8 @@ STEEP = -5.0
 QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
 SPREAD = {False: 1.8, True: 1.6}  # largest ratio of these energies, with several channels and with a single one
 # Noise of a single channel is coarse if its mean power in the middle of the frequencies is less than this share of the
-# largest above the lowest ones, in cycles per sample: there signals have too much.
-COARSE, LOWEST = 0.05, 0.1
+# largest above the lowest ones.
+COARSE = 0.05
 # Shares of the windows whose energies are compared where coarse noise has most, and their largest ratio, relative to
 # that of noise alone. Of 176 crops of gray pictures without noise 0.26 pass (0.28 with the middle of the frequencies
 # alone), of 321 with filtered noise 0.92 (0.79).
@@ -52,10 +54,12 @@ QUIET = 64.0  # ratio of the mean powers above which textures are the reason
 # 95, a half is 0.2 dB better than 0 and 1 in the mean.
 COMPRESSED = 0.5
 UNLIKE = 4.0  # ratio of the power in channels above which it is not alike
-STRONG, CORRELATED = 0.05, 5.0  # power relative to the largest that counts, and modes that are worth one without taper
-# Least share of the power of noise in clips that its mirror images have: noise after H.264 of quality 18 and 24 has
-# 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise.
-MIRRORED = 0.75
+CORRELATED = 5.0  # modes that are worth one without taper
+# Least share of the power of noise that its mirror images have. Noise in clips after H.264 of quality 18 and 24 has
+# 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise. In
+# gray pictures textures that look like filtered noise have 0.1 to 0.45, such noise mostly more than 0.8, but 0.5 to 0.7
+# in one crop of nine. In the brightness of color pictures, most of which have no such noise, there it is in doubt.
+MIRRORED, MIRRORED_ALONE = 0.75, 0.5
 # Correlation of neighboring pixels beyond which noise is taken for the signal: of blurs by 2.3 pixels. Clouds have 0.96
 # and more; noise filtered by 2 pixels was found with up to 0.943.
 SMOOTHEST = 0.955
@@ -74,9 +78,9 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
     signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
     ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
-    less, tell noise from texture. Noise that the colors of a picture share in part, such as grain, is white too, with a
-    covariance of the channels as its spectrum; see ``shared_noise``. Bars, captions, insets and grounds of one color do
-    not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
+    less, tell noise from texture. Noise that the colors of a picture share in part, such as grain, has a covariance of
+    the channels in its spectrum, and may be white; see ``shared_noise``. Bars, captions, insets and grounds of one
+    color do not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
@@ -104,8 +108,8 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
     """Return the colored or the camera's noise that the windows of a signal support, None for white noise or none.
 
-    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. White noise that correlates
-    between channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do
+    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. Noise that correlates between
+    channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do
     not count; see ``noisy_part``.
     """
     signal = noisy_part(signal)
@@ -117,7 +121,8 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     units = float(units_of(signal.unsqueeze(0))[0])
     model = _supported_by_windows(signal / units, is_compressed=steps is not None)
     if signal.ndim == 3 and signal.shape[2] > 1:
-        model = shared_noise(signal / units, model) or model
+        alone = _supported_by_windows(brightness(signal / units), is_compressed=False, surely=True)
+        model = shared_noise(signal / units, model, alone) or model
     if model is None:
         return None
     model = model.in_units(units)
@@ -162,31 +167,38 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     return completed(model, windows).in_units(units)
 
 
-def _supported_by_windows(values: Float[Tensor, "*grid channels"], *, is_compressed: bool) -> NoiseModel | None:
+def _supported_by_windows(
+    values: Float[Tensor, "*grid channels"], *, is_compressed: bool, surely: bool = False
+) -> NoiseModel | None:
     """Return the noise that the windows of a signal support, None for white noise.
 
-    Whether they do is decided by the power that was found in them, before it is ``completed``.
+    Whether they do is decided by the power that was found in them, before it is ``completed``. With ``surely``, noise
+    of a single channel that may be texture is none.
     """
     windows = Windows.of(values)
     if len(windows.modes) < 2 * FEWEST_WINDOWS or _is_clean(windows):
         return None
     factors = factors_of(windows)
     factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
-    made = _supported(windows, factors, is_compressed=is_compressed)
+    made = _supported(windows, factors, is_compressed=is_compressed, surely=surely)
     if made is None or float(made.variance(values).mean()) < FAINTEST**2:
         return None
     return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows)
 
 
-def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
+def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool, surely: bool) -> NoiseModel | None:
     """Return the model of what was found in windows if they support it, None for white noise."""
-    if _moves(windows, factors.spectra[-1]):
+    is_single, is_cube = len(factors.spectra) == 1, len(windows.shape) == 3
+    least = MIRRORED if is_cube or surely else MIRRORED_ALONE
+    if (is_single or is_cube) and _mirrored(windows, factors.spectra[-1]) < least:
+        return None
+    if surely and factors.line.gain > 0:  # so has texture, whose contrast grows with the light
         return None
     bands = _bands(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
     if float(bands.max() / bands.min()) < FLAT:
         model = _white(factors, float(bands[BANDS // 2 :].mean()))
         return model if model.gain > 0 else None
-    if len(factors.spectra) == 1 and (_steepest_slope(windows, factors.spectra[0]) > STEEP or _is_gaussian(windows)):
+    if is_single and (_steepest_slope(windows, factors.spectra[0]) > STEEP or _is_gaussian(windows)):
         return None
     return colored_model(windows, factors, is_compressed=is_compressed)
 
@@ -209,10 +221,10 @@ def _is_gaussian(windows: Windows) -> bool:
     return bool((bands.mean(1) < GAUSSIAN * bands.median(1).values).all())
 
 
-def _moves(windows: Windows, spectrum: Float[Tensor, " modes"]) -> bool:
-    """Return whether a spectrum of three axes is that of texture which moves, as its mirror images have less power."""
-    share = float(symmetric(spectrum, windows.shape).mean() / spectrum.mean())
-    return len(windows.shape) == 3 and share < MIRRORED
+def _mirrored(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float:
+    """Return the share of a spectrum's power that its mirror images have, above the lowest frequencies."""
+    high = windows.radius > LOWEST
+    return float(symmetric(spectrum, windows.shape)[high].sum() / spectrum[high].sum())
 
 
 def _white(factors: NoiseFactors, level: float) -> NoiseModel:

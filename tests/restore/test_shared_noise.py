@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
 from coordnet.restore.noise import noise_level
@@ -31,6 +32,30 @@ def test_the_variance_in_each_uncorrelated_combination_of_colors_is_found(share,
     assert torch.allclose(found.diag(), expected.diag(), rtol=0.15, atol=0.0)
     assert torch.allclose(found, torch.diag(found.diag()), atol=1e-12)
     assert model.is_white_in_space and str(model).endswith("white and in part the same in all channels")
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_the_covariance_of_filtered_grain_is_found(share, generator):
+    def noise(channels):
+        white = torch.randn(160, 160, channels, generator=generator, dtype=torch.float64).numpy()
+        filtered = torch.from_numpy(gaussian_filter(white, (1.0, 1.0, 0), mode="wrap"))
+        return filtered / filtered.std()
+
+    noisy = picture(160) + 0.05 * (math.sqrt(share) * noise(1) + math.sqrt(1 - share) * noise(3))
+    model = cn.estimate_noise(noisy)
+    assert model.kind == "colored" and not model.is_white_in_space
+    lags = model.floor * model.autocovariance
+    assert torch.allclose(lags[..., 0, 0], covariance(share), rtol=0.25, atol=0.0002)
+    beside = math.exp(-1 / 4)  # the correlation of neighbors after a filter of s pixels is exp(-1/(4s²))
+    assert abs(float(lags[..., 0, 1].mean() / lags[..., 0, 0].mean()) - beside) < 0.05
+
+
+@pytest.mark.parametrize("widths, is_noise", [((1.0, 1.0), True), ((1.0, 3.0), False)])
+def test_waves_on_a_gray_picture_are_no_noise(widths, is_noise, generator):
+    white = torch.randn(160, 160, 1, generator=generator, dtype=torch.float64).numpy()
+    field = torch.from_numpy(gaussian_filter(white, (*widths, 0), mode="wrap"))
+    model = cn.estimate_noise(picture(160, 1) + 0.05 * field / field.std())
+    assert (model.kind == "colored") == is_noise
 
 
 @pytest.mark.slow
