@@ -13,14 +13,8 @@ from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import CenteredValues, Fitted
 from coordnet.priors.denoiser import refined
-from coordnet.priors.denoiser.refined import (
-    ADDED,
-    COLOR_STEPS,
-    GRAY_STEPS,
-    LEAST_HALF_ERROR,
-    DenoisedNoisePlan,
-    inverse_root,
-)
+from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, Scale
+from coordnet.priors.denoiser.refined import ADDED, COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR, DenoisedNoisePlan
 from coordnet.priors.local.demosaicing import LocalMosaicPlan
 from coordnet.priors.local.weights import (
     least_squares_share,
@@ -250,9 +244,15 @@ def test_the_noise_of_a_whole_lattice_is_removed_at_once(generator):
     torch.testing.assert_close(plan.refined(start, values, ()), values + 0.1)
 
 
-def test_noise_of_samples_with_weights_is_in_inverse_proportion_to_their_roots():
+def test_the_variance_of_the_noise_is_in_inverse_proportion_to_the_weights_of_samples():
     weights = torch.tensor([[[1.0], [4.0]], [[0.0], [0.25]]])
-    torch.testing.assert_close(inverse_root(weights), torch.tensor([[[1.0], [0.5]], [[0.0], [2.0]]]))
+    geometry = cn.MaskedLattice((2, 2), weights=weights)
+    prior = cn.Denoiser(identity, noise=0.3, pilot=cn.Local())
+    plan = DenoisedNoisePlan(cn.FourierEncoding.like(geometry), geometry, prior, cn.Local())
+    found = plan.nearest(torch.ones(1, 2, 2), Scale(0.0, 2.0))(torch.zeros(1, 2, 2), 0.1)
+    variances = NOISE_SHARE * 0.15**2 / torch.tensor([[[1.0, 4.0], [torch.inf, 0.25]]])
+    variances[0, 1, 0] = torch.inf  # nothing is known there
+    torch.testing.assert_close(found, 0.5 / (1 + variances / 0.1**2))
 
 
 def test_a_row_of_means_is_divided_as_without_a_denoiser(generator):
