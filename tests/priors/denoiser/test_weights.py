@@ -227,7 +227,7 @@ def test_more_noise_gives_the_weight_of_two_errors_that_are_known(monkeypatch, g
     weights = torch.where(torch.rand(side, side, 1, generator=generator) < 0.5, 4.0, 1.0)
     weights = weights * cn.sample(torch.ones(side, side, 3), "bayer:RGGB").geometry.full_weights
     truth = synthetic_photograph(side, side).movedim(-1, 0)
-    noise = level * torch.randn(truth.shape, generator=generator) * inverse_root(weights.movedim(-1, 0))
+    noise = level * torch.randn(truth.shape, generator=generator) * refined.inverse_root(weights.movedim(-1, 0))
     geometry = cn.MaskedLattice((side, side), weights=weights)
     own = FitReport(method="the values")
     monkeypatch.setattr(LocalMosaicPlan, "_solve", lambda _, values: Fitted(values, own))
