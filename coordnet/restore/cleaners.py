@@ -20,13 +20,14 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.denoiser.refined import ADDED
 from coordnet.priors.local import Local
 from coordnet.priors.local.denoising import Cleaned as ByPatches
 from coordnet.priors.local.denoising import LocalDenoiser
 from coordnet.priors.stack import Stack
 from coordnet.restore.noise import CLIPPED, ClippedNoise, noise_level
 from coordnet.restore.rician import RicianNoise
-from coordnet.restore.weighed import ADDED, Weighed, by_denoiser, weigh
+from coordnet.restore.weighed import Weighed, by_denoiser, weigh
 from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel

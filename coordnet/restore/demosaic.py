@@ -35,9 +35,9 @@ def demosaic(
 ) -> Restored[InpaintReport]:
     """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
 
-    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly. Where the
-    noise depends on the signal, each patch has the mean variance of its samples, and what clipping did to the noise is
-    undone (see ``ClippedNoise``).
+    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly, and a
+    ``Denoiser`` has the weight that suits noise which is added. Where the noise depends on the signal, each patch has
+    the mean variance of its samples, and what clipping did to the noise is undone (see ``ClippedNoise``).
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import FEWEST_KRIGED, MOST_KRIGED, REQUIRED, Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
+from coordnet.priors.denoiser.refined import ADDED
 from coordnet.priors.kriging import Kriging
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
@@ -25,7 +26,6 @@ from coordnet.restore.drawn import noisy_part
 from coordnet.restore.noise import ENOUGH, noise_level, seen_level
 from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.rician import check_magnitudes, rician_level
-from coordnet.restore.weighed import ADDED
 from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel

@@ -12,14 +12,11 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import Scale
+from coordnet.priors.denoiser.refined import ADDED, LEAST_WEIGHT
 from coordnet.priors.local.weights import least_squares_share, share_deviation, squared_gains
 from coordnet.restore.noise import ClippedNoise, local_means
 
 WEIGHED_POINTS = 2**15  # points of the middle of a signal on which noise is added
-ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
-# Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
-# nothing would have 0.07, and trained ones have 0.2 to 1.
-LEAST_WEIGHT = 0.15
 # Relative error of the estimated standard deviation, times the number of points: it is 0.18, 0.14, 0.04 and 0.03 in the
 # root mean square for 24, 32, 48 and 64 gray pixels a side.
 LEVEL_ERROR = 100.0

@@ -9,6 +9,7 @@ from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
+from coordnet.sampling.grids import is_mosaic
 from coordnet.sampling.samples import Geometry
 
 MOST_MULTIPLE = 256  # pixels of the largest step that the sides of a denoiser's pictures may have
@@ -29,11 +30,18 @@ class PilotedPrior(Prior):
             raise _checks.wrong("f", expected, type(self.f).__name__)
 
     def pilot_for(self, geometry: Geometry) -> Prior:
-        """Return the pilot of a plan: by default the local prior, or where that does not suit the adaptive one."""
+        """Return the pilot of a plan: by default the local prior, or where that does not suit the adaptive one.
+
+        A ``ValueError`` is raised for noise on a lattice that skips samples, which the local prior does not take.
+        """
         if self.pilot is not None:
             return self.pilot
-        suited = Local.candidates(Setting(geometry)) or (Adaptive(),)
-        return suited[0].with_noise(self.noise) if self.noise else suited[0]
+        if self.noise and geometry.is_strided:
+            raise _checks.wrong("noise", "0 on a lattice that skips samples", self.noise)
+        if self.noise and takes_all_noise(geometry):
+            return Local(noise=self.noise)
+        suited = (*Local.candidates(Setting(geometry)), Adaptive())[0]
+        return suited.with_noise(self.noise) if self.noise and isinstance(suited, Local) else suited
 
     @property
     def label(self) -> str:
@@ -75,3 +83,8 @@ class DenoiserParameters(PilotedPrior):
         if not _checks.finite("range", low) < _checks.finite("range", high):
             raise _checks.wrong("range", "the least and the greatest value, such as (0, 1)", self.range)
         _checks.nonnegative("noise", self.noise)
+
+
+def takes_all_noise(geometry: Geometry) -> bool:
+    """Return whether the noise of samples is removed where none can be hidden: on a whole lattice, or a mosaic."""
+    return (geometry.is_whole_lattice and geometry.is_nodal) or is_mosaic(geometry.weights)

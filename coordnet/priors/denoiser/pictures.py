@@ -96,27 +96,36 @@ class LatticeDenoiser:
 def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | None]:
     """Return a copy of a network on a device, for use without gradients, and its dtype.
 
-    A function, or a network without tensors, is returned as it is, with None.
+    A function, or a network without tensors, is returned as it is, with None. A ``ValueError`` is raised for a network
+    that cannot be copied, as one with tensors that depend on others, or has no weights yet.
     """
     if not isinstance(f, nn.Module) or not [*f.parameters(), *f.buffers()]:
         return f, None
-    network = copy.deepcopy(f).eval().requires_grad_(False).to(device)
+    try:
+        network = copy.deepcopy(f).eval().requires_grad_(False).to(device)
+    except Exception as error:
+        raise _refused("a network that copy.deepcopy copies, or a function that calls it", error) from error
     return network, next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
 
 
 def called(f: Any, x: Pictures, *others: float) -> Tensor:
-    """Return the result of a function of pictures, which has to be a finite tensor, or else raise a ``ValueError``."""
+    """Return the result of a function of pictures, on their device; a ``ValueError`` is raised unless it is finite."""
     try:
         made: Any = f(x, *others)
+        made = made.to(x.device) if isinstance(made, Tensor) else made
     except Exception as error:  # other arguments, layers of another number of channels, or anything of another
-        expected = f"a function of pictures {tuple(x.shape)}{' and σ' if others else ''}"
-        found = f"{type(error).__name__} from it ({str(error).partition(chr(10))[0]})"
-        raise _checks.wrong("f", expected, found) from error
-    if not isinstance(made, Tensor):
-        raise _checks.wrong("f", "a function that returns a tensor", type(made).__name__)
+        raise _refused(f"a function of pictures {tuple(x.shape)}{' and σ' if others else ''}", error) from error
+    if not isinstance(made, Tensor) or made.is_complex():
+        found = made.dtype if isinstance(made, Tensor) else type(made).__name__
+        raise _checks.wrong("f", "a function that returns a tensor of real numbers", found)
     if not bool(torch.isfinite(made).all()):
         raise _checks.wrong("f", "a function with finite results", "NaN or infinity")
     return made
+
+
+def _refused(expected: str, error: Exception) -> ValueError:
+    """Return the refusal of a function because of an error from it, of which the first line says enough."""
+    return _checks.wrong("f", expected, f"{type(error).__name__} from it ({str(error).partition(chr(10))[0]})")
 
 
 def multiplies_bfloat16() -> bool:

@@ -64,11 +64,11 @@ class Scale:
         return f * self.span + self.low
 
 
-def entries(values: Signal, known: Bool[Tensor, "#channels *lattice"], noise: float = 0.0) -> Nearest:
+def entries(values: Signal, known: Bool[Tensor, "#channels *lattice"], noise: float | Tensor = 0.0) -> Nearest:
     """Return the map for known entries of a lattice, with noise of a standard deviation: they take their places."""
 
     def nearest(v: Tensor, s: float) -> Tensor:
-        share = noise**2 / (noise**2 + s**2) if noise else 0.0
+        share = noise**2 / (noise**2 + s**2)
         return torch.where(known, values + share * (v - values), v)
 
     return nearest

@@ -20,10 +20,15 @@ from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser.named import NAMES, network_of, whole
-from coordnet.priors.denoiser.parameters import DenoiserParameters
+from coordnet.priors.denoiser.parameters import DenoiserParameters, takes_all_noise
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, RELAXATION, Scale, entries, falling, plug_and_play
-from coordnet.priors.denoiser.refined import DenoisedAreaPlan, DenoisedMeasurementPlan, DenoisedMosaicPlan
+from coordnet.priors.denoiser.refined import (
+    DenoisedAreaPlan,
+    DenoisedMeasurementPlan,
+    DenoisedMosaicPlan,
+    DenoisedNoisePlan,
+)
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import HOPE, least_squares_weight, sure_share
 from coordnet.priors.stack import Stack
@@ -208,21 +213,26 @@ class Denoiser(DenoiserParameters):
         """
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for a denoiser", type(encoding).__name__)
-        suits = geometry.is_nodal or geometry.footprint == "area" or geometry.operator
-        if not suits or len(geometry.grid) not in (2, 3):
-            expected = "samples on the lattice of a picture, a clip or a volume for a denoiser"
+        has_cells = geometry.footprint == "area"
+        suits = geometry.is_nodal or geometry.operator or has_cells
+        if not suits or len(geometry.grid) not in ((2,) if has_cells else (2, 3)):
+            expected = "samples on the lattice of a picture, a clip or a volume, or means of a picture, for a denoiser"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
         kind: Any = DenoiserPlan
         if geometry.operator:
             kind = DenoisedMeasurementPlan
-        elif geometry.footprint == "area":
+        elif has_cells:
             kind = DenoisedAreaPlan
+        elif self.noise and takes_all_noise(geometry):
+            kind = DenoisedNoisePlan
         elif is_mosaic(geometry.weights):
             kind = DenoisedMosaicPlan
         return kind(encoding, geometry, self, self.pilot_for(geometry), **options)
 
     def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
         """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
+        if self.noise and takes_all_noise(geometry):
+            return self
         suited = others()
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
             told, noise = (self.pilot_for(geometry),) if self.noise else (), self.noise or suited.nugget

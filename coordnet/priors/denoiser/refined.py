@@ -32,7 +32,14 @@ from coordnet.priors.denoiser.plug_and_play import (
     measured,
     plug_and_play,
 )
-from coordnet.priors.local.weights import least_squares_weight, sure_share, typical
+from coordnet.priors.local.weights import (
+    SURE,
+    least_squares_share,
+    least_squares_weight,
+    share_deviation,
+    sure_share,
+    typical,
+)
 from coordnet.sampling.grids import AreaLattice, CellMeans, MaskedLattice
 from coordnet.sampling.samples import Geometry
 
@@ -54,6 +61,14 @@ LEAST_HALF_ERROR = 0.005
 # change the result by -0.03, 0.00 and +0.04 dB and take a third longer.
 WEIGHED_PIXELS = 2**13
 LEFT_OUT = 0.1  # share of the measured values that are hidden for the weight
+# The first and the last standard deviation of the steps that remove the noise of a mosaic, relative to it, and their
+# number. What is missing of a mosaic without noise is added to the first. On the middle 96² of five photographs with
+# noise of 0.01 to 0.1, steps to 0.5 gain 0.03 dB less, four steps 0.26 dB less, and steps from 3 on 0.1 dB less.
+NOISE_STEPS, MISSING = (2.0, 0.7, 6), 0.02
+# Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
+# nothing would have 0.07, and trained ones have 0.2 to 1.
+LEAST_WEIGHT = 0.15
+ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
 RELATIVE_NOISE = 1e-4  # least standard deviation of the noise that is reckoned with, relative to the signal's range
 
 
@@ -144,7 +159,7 @@ class DenoisedAreaPlan(RefinedPlan):
     def weighed(self, values: Float[Tensor, "channels *cells"], estimate: Signal) -> tuple[float, Sequence[float]]:
         """Return the weight that suits the picture's own half, and steps that suit its error."""
         cells = (2, 2)
-        part = middle(tuple(n // cell for n, cell in zip(values.shape[1:], cells, strict=True)), MOST_HALVED)
+        part = middle(tuple(max(1, n // 2) for n in values.shape[1:]), MOST_HALVED)
         if min(s.stop - s.start for s in part) < FEWEST_CELLS:
             return 0.0, ()
         inside = (..., *(slice(s.start * cell, s.stop * cell) for s, cell in zip(part, cells, strict=True)))
@@ -183,7 +198,7 @@ class DenoisedMosaicPlan(RefinedPlan):
     sigmas = falling(0.04, 0.006, 6)
 
     def nearest(self, values: Signal, scale: Scale) -> Nearest:
-        return entries(scale.into(values), self._known, self.noise(scale))
+        return entries(scale.into(values), self._known)
 
     @property
     def _known(self) -> Tensor:
@@ -207,6 +222,56 @@ class DenoisedMosaicPlan(RefinedPlan):
         both = (pilot - truth, self.refined(pilot, mosaic, self.sigmas) - truth)
         error, second = (f[~self._known].double() for f in both)
         return least_squares_weight(error, second)
+
+
+class DenoisedNoisePlan(RefinedPlan):
+    """Remove the noise of a mosaic by plug-and-play from the pilot's estimate, or that of a whole lattice at once.
+
+    With noise n like that there is, y + τn and y - n/τ have uncorrelated noise: the weight is that which suits the
+    latter, of estimates from the former, in the middle of a large signal (Pang, Zheng, Quan and Ji,
+    "Recorrupted-to-recorrupted", 2021). See ``RefinedPlan``.
+    """
+
+    def nearest(self, values: Signal, scale: Scale) -> Nearest:
+        weights = self.geometry.full_weights.movedim(-1, 0).to(values)
+        return entries(scale.into(values), weights > 0, self.noise(scale) * inverse_root(weights))
+
+    def refined(self, start: Signal, values: Signal, sigmas: Sequence[float]) -> Signal:
+        """Return what plug-and-play makes, or where all is known the mean over the eight symmetric signals."""
+        if not bool((self.geometry.full_weights > 0).all()):
+            return super().refined(start, values, sigmas)
+        scale = Scale.of(start)
+        return scale.back(self.denoiser.mean(scale.into(values), self.prior.noise / scale.span))
+
+    def weighed(self, values: Signal, estimate: Signal) -> tuple[float, Sequence[float]]:
+        """Return the weight that suits values with more noise."""
+        part, level = middle(tuple(values.shape[1:]), WEIGHED_PIXELS), self.prior.noise
+        weights, values = self.geometry.full_weights[part].to(values), values[(..., *part)]
+        noise = level * torch.randn(values.shape, generator=torch.Generator().manual_seed(0)).to(values)
+        noise, more = noise * inverse_root(weights.movedim(-1, 0)), level * math.sqrt(1 + ADDED**2)
+        geometry = MaskedLattice(tuple(values.shape[1:]), weights=weights.cpu())
+        options = {"dtype": self.dtype, "device": self.device}
+        prior, noisier = self.prior.with_noise(more), values + ADDED * noise
+        plan = type(self)(FourierEncoding.like(geometry), geometry, prior, self.pilot.with_noise(more), **options)
+        pilot = plan.start.solve(CenteredValues.of(noisier.unsqueeze(0))).signal(geometry.grid)[0]
+        both, target = (pilot, plan.refined(pilot, noisier, noise_steps(more, pilot))), values - noise / ADDED
+        known = (weights.movedim(-1, 0) > 0).expand_as(values)
+        error, second = ((f - target)[known].double() for f in both)
+        share = least_squares_share(error, second)
+        sure = share - SURE * share_deviation(error, second, share) > LEAST_WEIGHT
+        return share if sure else 0.0, noise_steps(level, estimate)
+
+
+def inverse_root(weights: Tensor) -> Tensor:
+    """Return 1/√w, and 0 where a weight w is 0."""
+    return torch.where(weights > 0, weights.rsqrt(), 0.0)
+
+
+def noise_steps(level: float, start: Signal) -> Sequence[float]:
+    """Return the standard deviation of each step for noise, relative to the range of a start."""
+    first, last, count = NOISE_STEPS
+    level = level / Scale.of(start).span
+    return falling(first * level + MISSING, last * level, count)
 
 
 class DenoisedMeasurementPlan(RefinedPlan):

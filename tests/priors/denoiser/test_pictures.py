@@ -118,11 +118,14 @@ def test_modules_without_tensors_may_hold_what_cannot_be_copied(generator):
     ("f", "found"),
     [
         (lambda x, s: x[..., 1:], "keeps the shape"),
-        (lambda x, s: None, "returns a tensor"),
+        (lambda x, s: None, "a tensor of real numbers, received NoneType"),
         (lambda x, s: x / 0, "finite"),
         (nn.Identity(), "pictures .1, 3, 8, 8. and σ, received TypeError"),
         (lambda x, s: nn.Conv2d(1, 1, 3)(x), "received RuntimeError"),
         (lambda x, s: {}["weights"], "received KeyError"),
+        (lambda x, s: x.to("meta"), "received NotImplementedError"),
+        (lambda x, s: 1j * x, "real numbers"),
+        (nn.LazyConv2d(3, 3), "copy.deepcopy copies"),
     ],
 )
 def test_what_is_no_denoiser_of_such_pictures_is_refused(f, found):

@@ -91,8 +91,9 @@ def test_a_relaxation_of_1_8_takes_as_many_times_fewer_steps_to_the_conditional_
 
 def test_the_result_weighs_what_the_denoiser_makes_against_noisy_values():
     values, known = torch.full((1, 2, 2), 2.0), torch.ones(1, 2, 2, dtype=torch.bool)
-    found = plug_and_play(0 * values, [1.0], lambda x, s, symmetry: 0 * x, entries(values, known, 0.5))
-    torch.testing.assert_close(found, values / (1 + 0.5**2))
+    for noise in (0.5, torch.tensor([[0.5, 1.0], [2.0, 0.0]])):
+        found = plug_and_play(0 * values, [1.0], lambda x, s, symmetry: 0 * x, entries(values, known, noise))
+        torch.testing.assert_close(found, values / (1 + noise**2))
 
 
 def test_levels_fall_by_a_constant_factor():

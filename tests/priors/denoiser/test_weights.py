@@ -10,9 +10,12 @@ from torch.nn.functional import avg_pool2d, pad
 
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior, weighed
-from coordnet.plans.plan import CenteredValues
+from coordnet.networks.fit_reports import FitReport
+from coordnet.plans.plan import CenteredValues, Fitted
 from coordnet.priors.denoiser import refined
-from coordnet.priors.denoiser.refined import COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR
+from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, Scale
+from coordnet.priors.denoiser.refined import ADDED, COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR, DenoisedNoisePlan
+from coordnet.priors.local.demosaicing import LocalMosaicPlan
 from coordnet.priors.local.weights import (
     least_squares_share,
     least_squares_weight,
@@ -21,7 +24,7 @@ from coordnet.priors.local.weights import (
     typical,
 )
 from coordnet.restore import weighed as weighed_module
-from coordnet.restore.weighed import ADDED, by_denoiser, weigh
+from coordnet.restore.weighed import by_denoiser, weigh
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -208,6 +211,62 @@ def test_mosaics_with_noise_are_filled_as_without_a_denoiser_that_does_not_suit(
     assert torch.equal(weighed.signal, ours.signal)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["full", "bayer:RGGB"])
+def test_noisy_lattices_take_the_weight_of_a_denoiser_that_knows_the_picture(pattern, generator):
+    noisy = TRUTH + 0.1 * torch.randn(TRUTH.shape, generator=generator)
+    ours = cn.fit(cn.sample(noisy, pattern), prior=cn.Local(noise=0.1))
+    found = cn.fit(cn.sample(noisy, pattern), prior=cn.Denoiser(known_in_any_range, noise=0.1))
+    assert found.report.weight > 0.5
+    assert cn.psnr(found.render(), TRUTH) > cn.psnr(ours.render(), TRUTH) + 3
+
+
+def test_more_noise_gives_the_weight_of_two_errors_that_are_known(monkeypatch, generator):
+    """The first estimate is the values with their noise and more, of variance v; the second has an offset c."""
+    side, level, offset = 64, 0.1, 0.1
+    weights = torch.where(torch.rand(side, side, 1, generator=generator) < 0.5, 4.0, 1.0)
+    weights = weights * cn.sample(torch.ones(side, side, 3), "bayer:RGGB").geometry.full_weights
+    truth = synthetic_photograph(side, side).movedim(-1, 0)
+    noise = level * torch.randn(truth.shape, generator=generator) * refined.inverse_root(weights.movedim(-1, 0))
+    geometry = cn.MaskedLattice((side, side), weights=weights)
+    own = FitReport(method="the values")
+    monkeypatch.setattr(LocalMosaicPlan, "_solve", lambda _, values: Fitted(values, own))
+    plan = cn.Denoiser(identity, noise=level, pilot=cn.Local()).plan(cn.FourierEncoding.like(geometry), geometry)
+    monkeypatch.setattr(DenoisedNoisePlan, "refined", lambda *_: truth + offset)
+    variance = level**2 * (1 + ADDED**2) * float((1 / weights[weights > 0]).mean())
+    expected = variance / (variance + offset**2)
+    assert plan.weighed(truth + noise, truth)[0] == pytest.approx(expected, abs=0.03)
+
+
+def test_the_noise_of_a_whole_lattice_is_removed_at_once(generator):
+    geometry, (start, values) = cn.Lattice((SIDE, SIDE)), torch.rand(2, 3, SIDE, SIDE, generator=generator)
+    plan = cn.Denoiser(lambda x, sigma: x + sigma, noise=0.1).plan(cn.FourierEncoding.like(geometry), geometry)
+    torch.testing.assert_close(plan.refined(start, values, ()), values + 0.1)
+
+
+def test_the_variance_of_the_noise_is_in_inverse_proportion_to_the_weights_of_samples():
+    weights = torch.tensor([[[1.0], [4.0]], [[0.0], [0.25]]])
+    geometry = cn.MaskedLattice((2, 2), weights=weights)
+    prior = cn.Denoiser(identity, noise=0.3, pilot=cn.Local())
+    plan = DenoisedNoisePlan(cn.FourierEncoding.like(geometry), geometry, prior, cn.Local())
+    found = plan.nearest(torch.ones(1, 2, 2), Scale(0.0, 2.0))(torch.zeros(1, 2, 2), 0.1)
+    variances = NOISE_SHARE * 0.15**2 / torch.tensor([[[1.0, 4.0], [torch.inf, 0.25]]])
+    variances[0, 1, 0] = torch.inf  # nothing is known there
+    torch.testing.assert_close(found, 0.5 / (1 + variances / 0.1**2))
+
+
+def test_a_row_of_means_is_divided_as_without_a_denoiser(generator):
+    row = torch.rand(1, 20, 1, generator=generator)
+    ours, found = (cn.upscale(row, 2.0, prior=prior) for prior in ("auto", cn.Denoiser(blur)))
+    assert torch.equal(found.signal, ours.signal)
+
+
+def test_noise_is_told_where_the_pilot_takes_none():
+    samples = cn.Measurements(BLUR, BLUR(TRUTH.movedim(-1, 0)).movedim(0, -1))
+    plan = cn.Denoiser(blur, noise=0.1).plan(cn.FourierEncoding.like(samples), samples.geometry)
+    assert plan.pilot == cn.Adaptive()
+
+
 @pytest.fixture(scope="module")
 def blurred():
     """A blurred picture with noise, and our fit."""
@@ -366,10 +425,16 @@ def test_what_it_does_not_suit_is_refused():
     row = cn.sample(TRUTH[0], "random:0.5", generator=torch.Generator().manual_seed(0), dimensions=1)
     with pytest.raises(ValueError, match="`geometry`: expected samples on the lattice of a picture"):
         cn.fit_closed_form(cn.FourierEncoding.like(row), row, prior=cn.Denoiser(identity))
+    clip = cn.sample(torch.rand(4, 8, 8, 1), "area:2", dimensions=3)
+    with pytest.raises(ValueError, match="`geometry`: .* or means of a picture"):
+        cn.fit(clip, prior=cn.Denoiser(identity))
     samples = cn.sample(TRUTH, KNOWN.float())
     with pytest.raises(ValueError, match="`encoding`: expected a FourierEncoding"):
         encoding = cn.ComplexEncoding.like(cn.Gaussian, samples)
         cn.fit_closed_form(encoding, samples, prior=cn.Denoiser(identity))
+    strided = cn.sample(TRUTH, "every:2")
+    with pytest.raises(ValueError, match="`noise`: expected 0 on a lattice that skips samples"):
+        cn.fit(strided, prior=cn.Denoiser(identity, noise=0.1))
     tracked = cn.Samples(samples.geometry, samples.values.clone().requires_grad_())
     with pytest.raises(ValueError, match="gradient"):
         cn.fit_closed_form(cn.FourierEncoding.like(samples), tracked, prior=cn.Denoiser(identity))
