@@ -171,7 +171,9 @@ def test_a_narrow_band_is_not_taken_for_noise():
 
 
 def test_known_samples_count_where_noise_is_a_good_part_of_the_errors():
-    traits, errors = [Traits(keeps_samples=True), Traits()], {0: np.full(20, 0.9), 1: np.full(20, 1.0)}
+    errors = np.random.default_rng(0).standard_normal((2, 20))
+    errors = dict(enumerate(errors / errors.std(1, keepdims=True) * [[0.95], [1.0]]))
+    traits = [Traits(keeps_samples=True), Traits()]
     for deviation, best in ((0.3, 0), (0.8, 1)):
         losses = HiddenErrors(traits, errors, np.arange(20), deviation, density=0.5).losses
         assert min(losses, key=lambda k: np.square(losses[k]).mean()) == best

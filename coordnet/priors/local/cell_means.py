@@ -101,12 +101,13 @@ class LocalAreaPlan(Plan):
         return Fitted(coefficients, report, halved=None if halved is None else span * halved.unsqueeze(0))
 
 
-def half_weights(y: Picture, noise: float, *, with_groups: bool) -> tuple[Weight, Weight, Picture | None]:
+def half_weights(y: Picture, noise: float, *, with_groups: bool) -> tuple[Weight, Weight, Tensor | None]:
     """Return the weights of patches against splines and of groups that suit a picture's own half.
 
-    The last is what patches make of the half, against which a denoiser is weighed: groups do a part of its work. The
-    weights are ``TRUST`` and none, without the half, for a picture of fewer than ``FEWEST_CELLS`` cells on an axis.
-    Groups have no weight either where they are not asked for, as they divide no cells into more than ``MAX_DIVISION``.
+    The last, with an even height and width, is what patches make of the half, against which a denoiser is weighed:
+    groups do a part of its work. The weights are ``TRUST`` and none, without the half, for a picture of fewer than
+    ``FEWEST_CELLS`` cells on an axis. Groups have no weight either where they are not asked for, as they divide no
+    cells into more than ``MAX_DIVISION``.
     """
     height, width = (n // 2 * 2 for n in y.shape[1:])
     if min(height, width) < FEWEST_CELLS:
