@@ -77,9 +77,9 @@ def restricted_likelihoods(
     Parameters
     ----------
     blocks : sequence of (Decomposed, (n, columns), (n,))
-        Of each block the covariance of the samples, decomposed by ``decomposed``, for a process of variance 1; the
-        samples, one signal in each column; and the samples of the constant signal 1: ones, or the square roots of the
-        weights of weighted samples.
+        The covariance of each block's samples, decomposed by ``decomposed``, for a process of variance 1; its samples,
+        one signal in each column; and its samples of the constant signal 1: ones, or the square roots of the weights
+        of weighted samples.
     nuggets : (m,)
         The nuggets.
 

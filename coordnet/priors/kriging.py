@@ -26,16 +26,8 @@ from coordnet.plans.kriged_lattices import (
     predicted_nodes,
     relative_variance,
 )
-from coordnet.plans.matern import (
-    SMOOTHNESSES,
-    Block,
-    covariance,
-    decomposed,
-    factorized,
-    predictors,
-    restricted_likelihoods,
-)
-from coordnet.plans.neighborhoods import nearest, windows_of
+from coordnet.plans.matern import SMOOTHNESSES, Block, covariance, decomposed, restricted_likelihoods
+from coordnet.plans.neighborhoods import MOST_DENSE, kriged
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.base import FEW_SAMPLES, Prior, Setting
@@ -52,10 +44,6 @@ MOST_DECIDING, DECIDING_BLOCKS = 200, 6
 # Points that are drawn instead of those in the middle, at most. In 120 clouds of 150 to 1,000 points, most of them in
 # clusters or tracks or of uneven density, they gain 0.7 dB in the mean, with a standard error of 0.3 dB.
 MOST_DRAWN = 400
-# Samples up to which all of them predict a node, and the nearest ones, of a window, that do of more; time grows with
-# the square of the second. From 400 in the plane smooth fields between clusters have up to twice the error.
-MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 300, 2: 1000, 3: 1000})
-WINDOWED = ByAxes({1: 150, 2: 250, 3: 250})  # samples in a window at most
 RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
 # Variances of a node given the samples around it, relative to the process's, up to which kriging has a share of the
 # weight of a lattice's fits, if the process is not rough (its smoothness is above the least), and these shares. Of 128
@@ -68,7 +56,6 @@ KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
 # with 20 none gains, at four times the time. With parts of 24 they lose up to 0.4 dB.
 NOISY_BLOCKS, NOISY_PARTS = ByAxes({1: 200, 2: 14, 3: 6}), ByAxes({1: 1000, 2: 32, 3: 10})
 FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
-PREDICTED = 2**12  # nodes that are predicted at a time: their covariances with 1,000 samples take 32 megabytes
 # Variances of noise that are tried, relative to the process's, which may be a hundred times that of the samples if its
 # scale is longer than their extent.
 NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
@@ -326,44 +313,10 @@ def tried_covariances(prior: Kriging, distance: float) -> Iterator[Kriging]:
 def predicted(
     prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]
 ) -> Float[Tensor, "channels *grid"]:
-    """Return the best linear unbiased prediction of all nodes, in float64 on the CPU.
-
-    Nodes are predicted from all of up to ``MOST_DENSE`` samples, and from the ``NEIGHBORS`` nearest to each window of a
-    lattice with more: kriging in a moving neighborhood.
-
-    Notes
-    -----
-    Chilès and Delfiner, "Geostatistics: Modeling Spatial Uncertainty" (2012), section 3.6.
-    """
+    """Return the best linear unbiased prediction of all nodes, in float64 on the CPU; see ``kriged``."""
     known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known]
-    count, grid = NEIGHBORS[dimensions(geometry.grid)], tuple(slice(0, n) for n in geometry.grid)
-    if len(x) <= MOST_DENSE:
-        return _predicted(prior, x, y, weights, grid)
-    f = y.new_empty(len(y), *geometry.grid)
-    for window in windows_of(x, grid, WINDOWED[dimensions(geometry.grid)]):
-        near = nearest(x, window, count)
-        f[(slice(None), *window)] = _predicted(prior, x[near], y[:, torch.from_numpy(near)], weights[near], window)
-    return f
-
-
-def _predicted(
-    prior: Kriging,
-    x: Float[np.ndarray, "n axes"],
-    y: Float[Tensor, "channels n"],
-    weights: Float[np.ndarray, " n"],
-    window: tuple[slice, ...],
-) -> Float[Tensor, "channels *window"]:
-    """Return the best linear unbiased prediction of the nodes in a window from samples at places x.
-
-    The covariance of the samples is that of the process and, on the diagonal, that of the noise.
-    """
-    nodes = np.mgrid[window].reshape(len(window), -1).T
-    parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
-    noise = np.diag((prior.nugget or 0.0) / weights)
-    multipliers, means = predictors(factorized(prior.covariance(cdist(x, x)) + noise), y.T)
-    f = torch.cat([torch.from_numpy(prior.covariance(cdist(part, x))) @ multipliers for part in parts])
-    return (f + means).T.reshape(-1, *(side.stop - side.start for side in window))
+    return kriged(prior.covariance, (prior.nugget or 0.0) / weights, x, y, geometry.grid)
 
 
 def most_likely(prior: Kriging, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> Kriging:
@@ -398,9 +351,9 @@ def likeliest(prior: Kriging, distance: float, blocks: Callable[[Kriging], Seque
 def _blocks(x: Float[np.ndarray, "n axes"], geometry: Geometry) -> list[Int[np.ndarray, " _"]]:
     """Return the samples nearest to places that are spread along the longest axis, ``MOST_DECIDING`` for each.
 
-    Of up to ``MOST_DENSE`` samples with gaps, those in the middle are one block. Of as many points on nodes that were
-    laid for them, ``MOST_DRAWN`` are drawn at random instead: neighbors may be of one cluster, which says nothing of
-    others.
+    Up to ``MOST_DENSE`` samples with gaps have one block, in the middle. Up to as many points on nodes that were laid
+    for them have ``MOST_DRAWN`` that are drawn at random instead: neighbors may be of one cluster, which says nothing
+    of others.
     """
     are_few = len(x) <= MOST_DENSE
     if geometry.is_laid and are_few:

@@ -18,9 +18,9 @@ from coordnet.restore.noise_pauses import quiet_noise
 from coordnet.restore.noise_windows import (
     BANDS,
     FAINTEST,
-    LOWEST,
     ROUNDING,
     SIDES,
+    SIGNALS_UP_TO,
     STRONG,
     Windows,
     doubled,
@@ -64,9 +64,9 @@ MIRRORED, MIRRORED_ALONE = 0.75, 0.5
 # and more; noise filtered by 2 pixels was found with up to 0.943.
 SMOOTHEST = 0.955
 # Ratio of the mean of the windows' energies to their median, in each part of the frequencies, up to which a channel is
-# a Gaussian field as a whole. In 20 of 66 random fields with waves of 3 to 30 pixels colored noise would be all or much
-# of the field, down to 17 dB; all have less. So have 14 of 93 gray crops with filtered noise: nine of textures, from
-# which removing it gains 1 dB at most and mostly loses, and five that are nearly flat, which keep their noise.
+# a Gaussian field as a whole. All of 66 random fields with waves of 3 to 30 pixels have less. In 20 of them colored
+# noise would be much of the field, down to 17 dB. 14 of 93 gray crops with filtered noise have less, too: nine of
+# textures, where its removal gains 1 dB at most and mostly loses, and five nearly flat ones, which keep their noise.
 GAUSSIAN = 1.4
 POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
 
@@ -223,7 +223,7 @@ def _is_gaussian(windows: Windows) -> bool:
 
 def _mirrored(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float:
     """Return the share of a spectrum's power that its mirror images have, above the lowest frequencies."""
-    high = windows.radius > LOWEST
+    high = windows.radius > SIGNALS_UP_TO
     return float(symmetric(spectrum, windows.shape)[high].sum() / spectrum[high].sum())
 
 
@@ -282,7 +282,7 @@ def _is_uneven(windows: Windows, factors: NoiseFactors) -> bool:
     radius, is_single = windows.radius, len(factors.spectra) == 1
     energy = windows.modes[:, -1].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
     middle = radius.argsort()[len(radius) // BANDS : len(radius) // 2]
-    power = (factors.spectra[-1] / windows.seen.sum(1)).where(radius > LOWEST, 0.0)
+    power = (factors.spectra[-1] / windows.seen.sum(1)).where(radius > SIGNALS_UP_TO, 0.0)
     if is_single and float(power[middle].mean()) < COARSE * float(power.max()):
         has_most = power > STRONG * power.max()
         means, count = (energy[:, has_most] / power[has_most]).mean(1), max(1.0, float(has_most.sum()) / CORRELATED)

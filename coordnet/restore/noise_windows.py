@@ -18,7 +18,7 @@ ROUNDING = 3e-3  # standard deviation in the signal's units of noise that may co
 # Standard deviation in the signal's units below which noise that is colored or shared by channels is not told from
 # fine texture.
 FAINTEST = 8e-3
-LOWEST = 0.1  # cycles per sample up to which signals have too much power for noise to be told
+SIGNALS_UP_TO = 0.1  # cycles per sample up to which signals have too much power for noise to be told
 STRONG = 0.05  # power of noise relative to the largest, above which a mode counts
 ENDS = 0.1  # share of a window's values at the ends of the range, above which they may have been clipped
 

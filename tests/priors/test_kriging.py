@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
+from coordnet.plans import neighborhoods
 from coordnet.plans.kriged_lattices import Parts, block_likelihood, meets_samples, predicted_nodes, relative_variance
 from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, restricted_likelihoods
 from coordnet.plans.neighborhoods import nearest, windows_of
@@ -403,9 +404,9 @@ def test_nodes_are_predicted_from_the_nearest_points_as_from_all(monkeypatch, ne
     samples = cn.points(x, y, scales=[1.0, 1.0])
     prior = cn.Kriging(1.5, 0.2 / samples.geometry.lattice.steps[0], 1e-3)
     dense = predicted(prior, samples.geometry, samples.values.T)
-    monkeypatch.setattr(kriging, "MOST_DENSE", 0)
-    monkeypatch.setattr(kriging, "NEIGHBORS", {2: neighbors})
-    monkeypatch.setattr(kriging, "WINDOWED", {2: neighbors // 4})
+    monkeypatch.setattr(neighborhoods, "MOST_DENSE", 0)
+    monkeypatch.setattr(neighborhoods, "NEIGHBORS", {2: neighbors})
+    monkeypatch.setattr(neighborhoods, "WINDOWED", {2: neighbors // 4})
     near = predicted(prior, samples.geometry, samples.values.T)
     within = (near - dense)[:, MARGIN[2] : -MARGIN[2], MARGIN[2] : -MARGIN[2]]
     assert float(within.square().mean()) < least**2 * float(dense.var())
@@ -424,7 +425,7 @@ def test_the_likelihood_of_points_is_that_of_points_all_over_them():
 def test_nodes_are_predicted_in_parts_as_they_are_together(monkeypatch):
     samples, prior = cn.points(np.random.default_rng(0).random((30, 2)), np.arange(30.0)), cn.Kriging(1.5, 4.0, 0.1)
     together = predicted(prior, samples.geometry, samples.values.T)
-    monkeypatch.setattr(kriging, "PREDICTED", 100)
+    monkeypatch.setattr(neighborhoods, "PREDICTED", 100)
     torch.testing.assert_close(predicted(prior, samples.geometry, samples.values.T), together, rtol=0, atol=1e-12)
 
 
