@@ -8,7 +8,7 @@ from torch import Tensor
 
 from coordnet.restore.noise import noise_level, seen_level
 from coordnet.restore.noise_factors import FEWEST_WINDOWS, SHARES
-from coordnet.restore.noise_windows import FAINTEST, LOWEST, STRONG, Windows
+from coordnet.restore.noise_windows import FAINTEST, SIGNALS_UP_TO, STRONG, Windows
 from coordnet.restore.wiener import principal
 from coordnet.sampling.noise_model import NoiseModel
 
@@ -64,7 +64,7 @@ def _across(picture: Tensor, brightness_power: Float[Tensor, "height width"]) ->
     selection on the variability and correlation of organs", 1903).
     """
     windows = Windows.of(picture)
-    power = (windows.seen @ brightness_power.flatten()).where(windows.radius > LOWEST, 0.0)
+    power = (windows.seen @ brightness_power.flatten()).where(windows.radius > SIGNALS_UP_TO, 0.0)
     strong = power > STRONG * power.max()
     modes = windows.modes[..., strong] / power[strong].sqrt()
     energy = modes[:, -1].abs().square().mean(1)

@@ -179,6 +179,17 @@ def test_fields_without_edges_take_kriging(axes):
     assert cn.psnr(cn.denoise(y, dimensions=axes, prior=cn.Kriging()).signal, truth, **options) > peer + 2
 
 
+@pytest.mark.slow
+def test_edges_beyond_the_middle_leave_kriging_out(generator):
+    """The middle alone takes it."""
+    slope = torch.linspace(0, 1, 200, dtype=torch.float64)
+    truth = (torch.sin(5 * slope)[:, None] + torch.cos(4 * slope)).unsqueeze(-1)
+    truth[:30] = (torch.arange(200) // 5 % 2)[None, :, None].double()
+    y = truth + 0.1 * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+    whole, part = (cn.denoise(z, 0.1).report.prior for z in (y, y[36:164, 36:164]))
+    assert "kriging" in part and "kriging" not in whole
+
+
 def test_a_sum_of_priors_has_the_weighted_estimate_and_an_error_without_the_spread():
     clean = synthetic_photograph(48, 40, 1)
     y, noise = noisy(clean, 0.1), Noise(0.1, given=True, seed=0)
