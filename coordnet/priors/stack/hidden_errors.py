@@ -88,6 +88,7 @@ class Traits:
     refines: bool = False  # whether it is as good at all hidden samples as the candidates before it that hid them
     by_likelihood: bool = False  # whether the likelihood of all samples chose its numbers
     keeps_samples: bool = False  # whether its fit keeps known samples as they are, with their noise
+    without_noise: int = -1  # the number of the candidate that is the same but takes the samples to have no noise
 
 
 @dataclass(frozen=True)
@@ -209,26 +210,20 @@ class HiddenErrors:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether noise is much of the least error, and no candidate that keeps it predicts hidden samples best."""
+        """Whether noise is much of the least error, and hidden samples do not refute it."""
         shows = 0 < SHOWS * min(map(mean_square, self.errors.values()), default=0.0) <= self.nugget**2
         return shows and not self._is_refuted
 
     @property
     def _is_refuted(self) -> bool:
-        """Whether a candidate that keeps the samples is surely better at hidden ones than all that smooth them.
+        """Whether a candidate that keeps the samples is surely better at hidden ones than itself with that noise.
 
         With white noise it would be worse, since it takes the noise of the neighbors along. What was taken for noise is
         fine texture then.
         """
-        best = {}
-        for k, e in self.errors.items():
-            own = self.traits[k].keeps_samples
-            if own not in best or mean_square(e) < mean_square(best[own]):
-                best[own] = e
-        if len(best) < 2:
-            return False
-        differences = np.square(best[False]) - np.square(best[True])
-        return float(differences.mean()) > SURE * self.standard_error(differences)
+        pairs = [(e, self.errors.get(self.traits[k].without_noise)) for k, e in self.errors.items()]
+        differences = [np.square(e) - np.square(kept) for e, kept in pairs if kept is not None]
+        return any(float(d.mean()) > SURE * self.standard_error(d) for d in differences)
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return how far the squared errors of the weighted sum are expected to be below those of the reference."""

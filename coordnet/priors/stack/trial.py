@@ -108,12 +108,18 @@ class Trial:
                 refines=plan.refines,
                 by_likelihood=plan.by_likelihood,
                 keeps_samples=prior.keeps_samples,
+                without_noise=self._without_noise(prior),
             )
             for k, (plan, prior) in enumerate(zip(self.plans, self.candidates, strict=True))
         ]
         shape: Any = {"is_strided": self._is_strided, "is_clustered": self._is_clustered, "is_whole": self._is_whole}
         density = self.plans[0].geometry.density
         return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
+
+    def _without_noise(self, prior: Prior) -> int:
+        """Return the number of the candidate that is a prior without the noise it has, -1 if there is none."""
+        plain = prior.with_noise(0.0) if prior.noise else None
+        return self.candidates.index(plain) if plain in self.candidates else -1
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
