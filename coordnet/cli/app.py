@@ -261,7 +261,7 @@ def denoise(
         Option(
             metavar="[auto|local|adaptive|…]",
             help="The assumption about the signal, also kriging or any other prior that takes noise: with auto a sum "
-            "that the middle of a picture tells, or adaptive, which is faster, for large pictures and rows.",
+            "that the middle of the signal tells, or adaptive, which is faster, for large pictures and long rows.",
         ),
     ] = "auto",
     denoiser: options.DenoiserText = None,

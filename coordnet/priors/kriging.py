@@ -51,7 +51,7 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 # fields, and loses 0.11 dB in the place of 0.05 dB on the only one of sixteen whole photographs that has it.
 KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
 # Samples along each axis of the blocks of a whole lattice whose likelihood tells the covariance and the noise, and of
-# the parts that nodes are predicted from. With blocks of 10 in the plane smooth fields among noise lose up to 4 dB;
+# the parts that nodes are predicted from. With blocks of 10 in the plane smooth fields among noise lose up to 3 dB;
 # with 20 none gains, at four times the time. With parts of 24 they lose up to 0.4 dB.
 NOISY_BLOCKS, NOISY_PARTS = ByAxes({1: 200, 2: 14, 3: 6}), ByAxes({1: 1000, 2: 32, 3: 10})
 FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
@@ -64,10 +64,10 @@ NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
 class Kriging(Prior):
     """A Gaussian process with an unknown constant mean and Matérn's covariance, observed with white noise.
 
-    Parameters that are not given maximize the restricted likelihood of the samples; of blocks of them, if there are
-    more than ``MOST_DECIDING``. No sample is hidden for them, so that kriging suits few samples. In a row that skips
-    nodes the spectrum has peaks beside (``with_peaks``). Far beyond the samples the prediction returns to the mean of
-    the nearest.
+    Parameters that are not given maximize the restricted likelihood of the samples; of the middle ones, if there are
+    more than ``MOST_DECIDING``, and of blocks of a whole lattice, of one that skips nodes, or of many points. No sample
+    is hidden for them, so that kriging suits few samples. In a row that skips nodes the spectrum has peaks beside
+    (``with_peaks``). Far beyond the samples the prediction returns to the mean of the nearest.
 
     Attributes
     ----------

@@ -48,11 +48,11 @@ def noise_level(signal: Signal, *, surely: bool = False) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies (see ``seen_level``).
 
     Rough rows have as much energy there as noise, so that rows tell it by a likelihood (``row_noise``) unless their
-    values were clipped. Then it is that of the noise before: its variance after clipping, in the median over windows,
-    is as seen. In a picture it is told from textures, which have energy there too (see ``white_level``), and
-    is at most what the values' distribution leaves (see ``most_noise``). A picture that ``is_drawn`` has none, nor has
-    one whose rounding explains it (see ``rounding_error``). Bars and captions do not count (see ``noisy_part``). With
-    ``surely`` it is 0 where a picture's textures leave any doubt.
+    values were clipped. If values were clipped, it is that of the noise before: its variance after clipping, in the
+    median over windows, is as seen. In a picture it is told from textures, which have energy there too (see
+    ``white_level``), and is at most what the values' distribution leaves (see ``most_noise``). A picture that
+    ``is_drawn`` has none, nor has one whose rounding explains it (see ``rounding_error``). Bars and captions do not
+    count (see ``noisy_part``). With ``surely`` it is 0 where a picture's textures leave any doubt.
     """
     signal = noisy_part(signal, ENOUGH)
     if signal.ndim == 3 and is_drawn(signal):
