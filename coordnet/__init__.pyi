@@ -30,6 +30,7 @@ from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.noise_reports import DenoiseReport as DenoiseReport
 from .networks.reconstruction import Reconstruction as Reconstruction
+from .noise.estimate import estimate_noise as estimate_noise
 from .priors.adaptive import Adaptive as Adaptive
 from .priors.denoiser import Demosaicker as Demosaicker
 from .priors.denoiser import Denoiser as Denoiser
@@ -48,7 +49,6 @@ from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.fill import fill as fill
 from .restore.inpaint import inpaint as inpaint
-from .restore.noise_estimate import estimate_noise as estimate_noise
 from .restore.regrid import regrid as regrid
 from .restore.restored import InpaintReport as InpaintReport
 from .restore.restored import Restored as Restored

@@ -17,7 +17,7 @@ FLOORS = [
     {"networks"},
     {"plans"},
     {"priors"},
-    {"fitting", "analysis"},
+    {"fitting", "analysis", "noise"},
     {"restore", "plots", "interop"},
     {"comparison", "xarray"},
     {"bench"},

@@ -19,8 +19,8 @@ from torch import Tensor
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline
 from coordnet.bench.peers import unchanged
 from coordnet.comparison.stopwatch import timed
+from coordnet.noise.linear_demosaicing import malvar
 from coordnet.restore.denoise import denoise
-from coordnet.restore.linear_demosaicing import malvar
 from coordnet.sampling import Samples, sample
 from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer

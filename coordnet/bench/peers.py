@@ -17,7 +17,7 @@ from coordnet.bench.degradations import ANGLES, HALF
 from coordnet.bench.experiment import Case
 from coordnet.bench.fields import coarse, finer
 from coordnet.metrics import baselines
-from coordnet.restore.linear_demosaicing import bilinear, malvar
+from coordnet.noise.linear_demosaicing import bilinear, malvar
 from coordnet.sampling import Axis, lattice_points
 
 KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from coordnet.networks.noise_reports import BandingReport
+from coordnet.noise.drawn import rounding_step
 from coordnet.plans.hold_out import middle
-from coordnet.restore.drawn import rounding_step
 
 SHOWING = 2**18  # pixels of the picture's middle that decide whether there is banding
 FEWEST = 32  # least number of rows, and of columns

@@ -16,6 +16,9 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.channel_groups import Groups, channel_groups, join_channels, numbered, steps_correlate
 from coordnet.linalg.transforms import cosines, inverse_cosines
+from coordnet.noise.rician import RicianNoise
+from coordnet.noise.white import CLIPPED, ClippedNoise, noise_level
+from coordnet.noise.wiener import PASSES, wiener_filter
 from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
@@ -25,10 +28,7 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.denoising import Cleaned as ByPatches
 from coordnet.priors.local.denoising import LocalDenoiser
 from coordnet.priors.stack import Stack
-from coordnet.restore.noise import CLIPPED, ClippedNoise, noise_level
-from coordnet.restore.rician import RicianNoise
 from coordnet.restore.weighed import Weighed, by_denoiser, weigh
-from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples, units_of

@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.noise.estimate import mosaic_noise
+from coordnet.noise.white import ClippedNoise, refuse_more_than
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.priors.local import Local
 from coordnet.priors.local.denoising import smoothed
 from coordnet.restore.inpaint import inpaint
-from coordnet.restore.noise import ClippedNoise, refuse_more_than
-from coordnet.restore.noise_estimate import mosaic_noise
 from coordnet.restore.restored import InpaintReport, Restored
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.noise_model import NoiseModel

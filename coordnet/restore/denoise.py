@@ -15,6 +15,7 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
 from coordnet.networks.noise_reports import DenoiseReport, HumReport
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.noise.white import refuse_more_than
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.adaptive import Adaptive
@@ -26,7 +27,6 @@ from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
 from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.hum import without_hum
 from coordnet.restore.impulses import may_have_faults, without_lost
-from coordnet.restore.noise import refuse_more_than
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal, count_axes, is_divided
 from coordnet.sampling.axes import Axis

@@ -13,6 +13,11 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.metrics.scores import decibels, value_range
+from coordnet.noise.drawn import noisy_part
+from coordnet.noise.estimate import required_noise, supported_noise
+from coordnet.noise.rician import check_magnitudes, rician_level
+from coordnet.noise.white import ENOUGH, noise_level, seen_level
+from coordnet.noise.wiener import WINDOW_SIDES
 from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import FEWEST_KRIGED, MOST_KRIGED, REQUIRED, Prior, Setting, as_prior
@@ -23,11 +28,6 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.weights import least_squares_share, squared_gains
 from coordnet.priors.stack import Stack
 from coordnet.restore.cleaners import TRIED, Noise, Signal, cleaned, in_range, noisier
-from coordnet.restore.drawn import noisy_part
-from coordnet.restore.noise import ENOUGH, noise_level, seen_level
-from coordnet.restore.noise_estimate import required_noise, supported_noise
-from coordnet.restore.rician import check_magnitudes, rician_level
-from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
 

@@ -14,11 +14,11 @@ from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosines, inverse_cosines
 from coordnet.metrics.scores import psnr, value_range
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.noise.estimate import estimate_noise
+from coordnet.noise.white import seen_level
 from coordnet.plans.plan import Plan
 from coordnet.priors.local.cell_means import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
-from coordnet.restore.noise import seen_level
-from coordnet.restore.noise_estimate import estimate_noise
 from coordnet.restore.restored import UpscaleReport
 from coordnet.sampling.grids import AreaLattice, Lattice
 

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.noise.white import ClippedNoise, local_means
 from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import Scale
 from coordnet.priors.denoiser.refined import ADDED, LEAST_WEIGHT
 from coordnet.priors.local.weights import least_squares_share, share_deviation, squared_gains
-from coordnet.restore.noise import ClippedNoise, local_means
 
 WEIGHED_POINTS = 2**15  # points of the middle of a signal on which noise is added
 # Relative error of the estimated standard deviation, times the number of points: it is 0.18, 0.14, 0.04 and 0.03 in the

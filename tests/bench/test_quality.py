@@ -22,8 +22,8 @@ from coordnet.bench.peers import pillow
 from coordnet.bench.quality_study import Quality
 from coordnet.bench.records import Options, read
 from coordnet.media import MediaError, write_audio, write_video
+from coordnet.noise.linear_demosaicing import bilinear, malvar
 from coordnet.priors.adaptive import Adaptive
-from coordnet.restore.linear_demosaicing import bilinear, malvar
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

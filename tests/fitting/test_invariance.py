@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coordnet as cn
-from coordnet.restore.noise import noise_level
+from coordnet.noise.white import noise_level
 from coordnet.sampling.samples import units_of
 
 GRID = (6, 7)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.noise_estimate import mosaic_noise
+from coordnet.noise.estimate import mosaic_noise
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 

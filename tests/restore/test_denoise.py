@@ -7,10 +7,10 @@ from scipy.ndimage import gaussian_filter
 import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.linalg.borders import make_periodic, reflect
+from coordnet.noise.white import noise_level
+from coordnet.noise.wiener import _local, side_by_side, window_root, window_shape
 from coordnet.restore.cleaners import Noise, cleaned
 from coordnet.restore.denoise_choice import weighed
-from coordnet.restore.noise import noise_level
-from coordnet.restore.wiener import _local, side_by_side, window_root, window_shape
 from tests.helpers import synthetic_photograph
 
 
@@ -67,7 +67,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
     assert fit.report.expected_psnr == pytest.approx(score, abs=1)
-    monkeypatch.setattr("coordnet.restore.wiener.PASSES", 0)
+    monkeypatch.setattr("coordnet.noise.wiener.PASSES", 0)
     assert score > cn.psnr(cn.denoise(y, sigma, prior=cn.Adaptive()).signal, truth, clip=False) + 0.3
 
 
@@ -112,7 +112,7 @@ def test_a_steep_slope_is_no_noise():
 @pytest.mark.slow
 @pytest.mark.parametrize("grid", [(300,), (5, 6, 7), (1, 40), (40, 1), (3, 5), (1, 1), (3, 4, 3, 4)])
 def test_any_number_of_axes(grid, monkeypatch):
-    monkeypatch.setattr("coordnet.restore.wiener.PADDING", 4)
+    monkeypatch.setattr("coordnet.noise.wiener.PADDING", 4)
     truth = torch.zeros(*grid, 2) + torch.sin(3 * torch.linspace(0, 1, grid[-1])).unsqueeze(-1)
     y = noisy(truth, 0.1)
     made = cn.denoise(y, 0.1, alpha=False).signal

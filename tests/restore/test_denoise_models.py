@@ -6,9 +6,9 @@ import torch
 from torch.nn.functional import avg_pool2d, interpolate
 
 import coordnet as cn
+from coordnet.noise.white import ClippedNoise
+from coordnet.noise.wiener import wiener_filter
 from coordnet.restore.impulses import lost_pixels
-from coordnet.restore.noise import ClippedNoise
-from coordnet.restore.wiener import wiener_filter
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.rician import RicianNoise, rician_level
-from coordnet.restore.wiener import wiener_filter
+from coordnet.noise.rician import RicianNoise, rician_level
+from coordnet.noise.wiener import wiener_filter
 from tests.helpers import synthetic_photograph
 
 

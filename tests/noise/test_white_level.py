@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy.ndimage import convolve, uniform_filter
 
-from coordnet.restore import white_level as module
-from coordnet.restore.noise import noise_level, seen_level
-from coordnet.restore.noise_windows import Windows
-from coordnet.restore.white_level import energy_of_flattest, noise_beside_textures, texture_laws, white_level
+from coordnet.noise import white_level as module
+from coordnet.noise.white import noise_level, seen_level
+from coordnet.noise.white_level import energy_of_flattest, noise_beside_textures, texture_laws, white_level
+from coordnet.noise.windows import Windows
 from tests.helpers import synthetic_photograph
 
 

@@ -10,8 +10,8 @@ from scipy.special import ive
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.restore.noise import NEGLECTED_FROM, NODES, SCATTER, ClippedNoise, level_before, seen_level
-from coordnet.restore.wiener import window_means
+from coordnet.noise.white import NEGLECTED_FROM, NODES, SCATTER, ClippedNoise, level_before, seen_level
+from coordnet.noise.wiener import window_means
 from coordnet.sampling.samples import units_of
 
 # Least derivative of the mean of noisy values by the value, by which an error is divided: near 0, where it falls to 0,

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.restore.wiener import WINDOW_SIDES, window_root
+from coordnet.noise.wiener import WINDOW_SIDES, window_root
 from coordnet.sampling.noise_model import NoiseModel
 
 FEWEST_QUIET = 24  # quiet windows from which the spectrum is found

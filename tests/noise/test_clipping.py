@@ -5,7 +5,7 @@ import torch
 from scipy.ndimage import uniform_filter
 
 import coordnet as cn
-from coordnet.restore.noise import ClippedNoise, local_means, noise_level, seen_level
+from coordnet.noise.white import ClippedNoise, local_means, noise_level, seen_level
 from tests.helpers import synthetic_photograph
 
 

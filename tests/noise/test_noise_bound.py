@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.noise_bound import most_noise
+from coordnet.noise.bound import most_noise
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.restore.noise import noise_level, seen_level
-from coordnet.restore.noise_factors import FEWEST_WINDOWS, SHARES
-from coordnet.restore.noise_windows import FAINTEST, SIGNALS_UP_TO, STRONG, Windows
-from coordnet.restore.wiener import principal
+from coordnet.noise.factors import FEWEST_WINDOWS, SHARES
+from coordnet.noise.white import noise_level, seen_level
+from coordnet.noise.wiener import principal
+from coordnet.noise.windows import FAINTEST, SIGNALS_UP_TO, STRONG, Windows
 from coordnet.sampling.noise_model import NoiseModel
 
 STRONGER = 1.5  # least ratio of the deviation in the channel with most of the signal to what explains it otherwise

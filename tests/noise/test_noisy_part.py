@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.drawn import SIDE, in_flat_patches, noisy_part
-from coordnet.restore.noise import noise_level
+from coordnet.noise.drawn import SIDE, in_flat_patches, noisy_part
+from coordnet.noise.white import noise_level
 from tests.helpers import synthetic_photograph
 
 SIGMA = 0.06

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import nnls
 from torch import Tensor
 
-from coordnet.restore.noise_windows import Windows
+from coordnet.noise.windows import Windows
 from coordnet.sampling.noise_model import NoiseModel
 
 POWERS = (2.0, 4.0)  # the signal's energy in a window falls as these powers of the frequency

@@ -15,12 +15,12 @@ from coordnet import _checks
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
+from coordnet.noise.bound import most_noise
+from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
+from coordnet.noise.white_level import white_level
+from coordnet.noise.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
+from coordnet.noise.windows import quantile_of_mean, with_energy
 from coordnet.plans.nugget import row_noise
-from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
-from coordnet.restore.noise_bound import most_noise
-from coordnet.restore.noise_windows import quantile_of_mean, with_energy
-from coordnet.restore.white_level import white_level
-from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import units_of
 

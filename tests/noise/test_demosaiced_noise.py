@@ -2,9 +2,9 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.linear_demosaicing import bilinear, demosaiced_noise, demosaiced_spectrum, malvar
-from coordnet.restore.noise_factors import factors_of
-from coordnet.restore.noise_windows import Windows
+from coordnet.noise.factors import factors_of
+from coordnet.noise.linear_demosaicing import bilinear, demosaiced_noise, demosaiced_spectrum, malvar
+from coordnet.noise.windows import Windows
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 

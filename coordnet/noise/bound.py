@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from coordnet.noise.drawn import rounding_step
 from coordnet.plans.hold_out import middle
-from coordnet.restore.drawn import rounding_step
 from coordnet.sampling.noise_model import NoiseModel
 
 LOOKED_AT_PIXELS = 2**16  # pixels of the picture's middle that are looked at

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.noise_pauses import quiet_noise
+from coordnet.noise.pauses import quiet_noise
 
 LENGTH = 30_000
 

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, conv2d
 
-from coordnet.restore.noise_windows import Windows, doubled, expected_energy
+from coordnet.noise.windows import Windows, doubled, expected_energy
 
 LEAST_FREQUENCY = 0.1  # cycles per pixel below which modes do not count: there slopes and edges have most energy
 # The power of a texture falls as these powers of the frequency, times exp(-f²/c²), with c in cycles per pixel, where it

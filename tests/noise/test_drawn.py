@@ -6,7 +6,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 import coordnet as cn
-from coordnet.restore.drawn import is_drawn, rounding_error, rounding_step
+from coordnet.noise.drawn import is_drawn, rounding_error, rounding_step
 from coordnet.restore.impulses import lost_pixels
 from tests.helpers import synthetic_photograph
 

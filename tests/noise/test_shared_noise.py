@@ -7,10 +7,10 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
-from coordnet.restore.noise import noise_level
-from coordnet.restore.shared_noise import shared_noise
-from coordnet.restore.wiener import principal
-from tests.restore.test_white_level import picture, texture
+from coordnet.noise.shared import shared_noise
+from coordnet.noise.white import noise_level
+from coordnet.noise.wiener import principal
+from tests.noise.test_white_level import picture, texture
 
 
 def covariance(share, sigma=0.05):

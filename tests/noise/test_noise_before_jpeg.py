@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import coordnet as cn
-from coordnet.restore.noise_before_jpeg import noise_before_jpeg
+from coordnet.noise.before_jpeg import noise_before_jpeg
 from coordnet.sampling.jpeg import shown_steps
 from tests.helpers import synthetic_photograph
 

@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
 
-from coordnet.restore.noise_factors import NoiseFactors
-from coordnet.restore.noise_windows import Windows, doubled
+from coordnet.noise.factors import NoiseFactors
+from coordnet.noise.windows import Windows, doubled
 from coordnet.sampling.noise_model import NoiseModel
 
 # The filters of figure 2 in Malvar, He and Cutler, "High-Quality Linear Interpolation for Demosaicing of

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
+from coordnet.noise.wiener import side_by_side
 from coordnet.plans.hold_out import middle
-from coordnet.restore.wiener import side_by_side
 
 COMPARED = 2**18  # pixels of the picture's middle in which colors are counted and patches are compared
 PATCH = 5  # side in pixels of patches that are compared: 25 values with noise hardly ever equal 25 others

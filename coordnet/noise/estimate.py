@@ -8,14 +8,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.restore.drawn import is_drawn, noisy_part, rounding_error
-from coordnet.restore.linear_demosaicing import demosaiced_noise
-from coordnet.restore.noise import noise_level
-from coordnet.restore.noise_before_jpeg import noise_before_jpeg
-from coordnet.restore.noise_bound import most_noise
-from coordnet.restore.noise_factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
-from coordnet.restore.noise_pauses import quiet_noise
-from coordnet.restore.noise_windows import (
+from coordnet.noise.before_jpeg import noise_before_jpeg
+from coordnet.noise.bound import most_noise
+from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
+from coordnet.noise.factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
+from coordnet.noise.linear_demosaicing import demosaiced_noise
+from coordnet.noise.pauses import quiet_noise
+from coordnet.noise.shared import brightness, shared_noise
+from coordnet.noise.white import noise_level
+from coordnet.noise.wiener import window_shape
+from coordnet.noise.windows import (
     BANDS,
     FAINTEST,
     ROUNDING,
@@ -27,8 +29,6 @@ from coordnet.restore.noise_windows import (
     quantile_of_mean,
     symmetric,
 )
-from coordnet.restore.shared_noise import brightness, shared_noise
-from coordnet.restore.wiener import window_shape
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.jpeg import shown_steps
 from coordnet.sampling.noise_model import NoiseModel

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import coordnet as cn
+from coordnet.noise.white import noise_level
 from coordnet.plans.matern import covariance
 from coordnet.plans.nugget import row_noise
-from coordnet.restore.noise import noise_level
 
 NODES = np.arange(700)
 BETWEEN = np.abs(NODES[:, None] - NODES)

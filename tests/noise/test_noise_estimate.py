@@ -7,10 +7,9 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
-from coordnet.restore.denoise_choice import settled
-from coordnet.restore.drawn import is_drawn
-from coordnet.restore.noise_estimate import STEEP, _steepest_slope, required_noise
-from coordnet.restore.noise_factors import (
+from coordnet.noise.drawn import is_drawn
+from coordnet.noise.estimate import STEEP, _steepest_slope, required_noise
+from coordnet.noise.factors import (
     SHOWN_BAND,
     Factors,
     Line,
@@ -20,7 +19,8 @@ from coordnet.restore.noise_factors import (
     quadratic,
     squared_frequencies,
 )
-from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
+from coordnet.noise.windows import Windows, doubled, seen_through_taper
+from coordnet.restore.denoise_choice import settled
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -119,7 +119,8 @@ def test_the_lowest_frequencies_of_completed_noise_are_neither_lost_nor_the_text
     What is missing is found, and more is bounded, but for what the taper of windows lets through.
     """
     rotation = torch.linalg.qr(torch.randn(2, 2, generator=generator, dtype=torch.float64)).Q
-    windows = Windows(torch.zeros(0), torch.zeros(0), rotation, seen_through_taper((16, 16)), (16, 16))
+    nothing = torch.zeros(0, 2, 255, dtype=torch.complex128), torch.zeros(0, 2)
+    windows = Windows(*nothing, rotation, seen_through_taper((16, 16)), (16, 16))
     squares = squared_frequencies((32, 32)).sum(1).reshape(32, 32)
     full = torch.exp(-4 * math.pi**2 * torch.tensor([0.7, 0.9])[:, None, None] ** 2 * squares)
 

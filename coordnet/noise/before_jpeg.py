@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.fft import idctn
 from torch import Tensor
 
-from coordnet.restore.noise_windows import Windows
+from coordnet.noise.windows import Windows
 from coordnet.sampling.jpeg import PEAK, SIDE, TO_BRIGHTNESS, brightness
 from coordnet.sampling.noise_model import NoiseModel
 
