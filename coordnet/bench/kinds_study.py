@@ -7,39 +7,30 @@ over the nodes that were not sampled, or over all where there is noise.
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from scipy.interpolate import RBFInterpolator, SmoothBivariateSpline, griddata, make_interp_spline
-from scipy.interpolate import make_smoothing_spline as smoothing_spline
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.bench.field_peers import NEIGHBORS, decibels, peers
+from coordnet.bench.field_samplings import SAMPLINGS, Given, Values
 from coordnet.bench.package_fields import FIELDS
-from coordnet.bench.points_study import COORDNET, KERNELS, PEERS, pairs, scored
+from coordnet.bench.points_study import COORDNET, PEERS, pairs, scored
 from coordnet.bench.record_tables import Frame, failures, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study
 from coordnet.comparison.stopwatch import finite, once
 from coordnet.fitting.fit import fit
 from coordnet.restore.inpaint import inpaint
-from coordnet.sampling import Samples, ScatteredPoints, sample
+from coordnet.sampling import Samples
 
 FIELD_SIDES = {1: 1024, 2: 160, 3: 32}  # largest length of a field along each axis, by the number of axes
 QUICK_SIDES = {1: 96, 2: 32, 3: 12}
-NOISE_SIGMA = 0.05  # standard deviation of the noise, for fields in [0, 1]
-UNKNOWN = 0.2  # share of a field in gaps
-NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
-SMOOTHINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
-SMOOTHING_NODES = 2000  # nodes at which the smoothing of a kernel is chosen with hindsight
-PEER_DEGREES = (1, 3, 5)  # degrees of splines on lattices
 BEHIND = -0.2  # dB: margin below which a cell is listed
 SPAN = 3.0  # dB: margin at which the colors of the figure end
 
@@ -52,81 +43,6 @@ KINDS_PREFACE = (
     "Points between the nodes are a field's own values between those of its lattice of every second node."
 )
 
-Values = Float[np.ndarray, "*grid"]
-Known = Bool[np.ndarray, "*grid"]
-
-
-@dataclass(frozen=True)
-class Given:
-    """The known part of a field: samples for coordnet, and for peers points (n, d) in steps of the grid, and values."""
-
-    truth: Values
-    scored: Known  # the nodes at which estimates are scored
-    samples: Samples
-    points: Float[np.ndarray, "n d"]
-    values: Float[np.ndarray, " n"]
-    lattice: Values | None = None  # values on every second node
-    mask: Known | None = None  # the known nodes around gaps, which ``inpaint`` takes
-    noise: float = 0.0
-
-
-def _at_nodes(truth: Values, known: Known, noise: float = 0.0, **more: Any) -> Given:
-    """Give a field at its known nodes, with white noise of this deviation, for which all nodes are scored."""
-    white = np.random.default_rng(1).standard_normal(truth.shape)
-    observed = truth + noise * white
-    samples = sample(torch.from_numpy(observed).unsqueeze(-1), torch.from_numpy(known))
-    points = np.stack(np.nonzero(known), 1).astype(float)
-    return Given(truth, ~known | (noise > 0), samples, points, observed[known], noise=noise, **more)
-
-
-def every_second(truth: Values) -> Given:
-    """Give every second node along every axis."""
-    part = (slice(None, None, 2),) * truth.ndim
-    known = np.zeros(truth.shape, bool)
-    known[part] = True
-    samples = sample(torch.from_numpy(truth).unsqueeze(-1), "every:2")
-    points = np.stack(np.nonzero(known), 1).astype(float)
-    return Given(truth, ~known, samples, points, truth[known], lattice=truth[part])
-
-
-def at_random(truth: Values, share: float, noise: float = 0.0) -> Given:
-    """Give a random share of the nodes, with noise if a deviation is named."""
-    return _at_nodes(truth, np.random.default_rng(7).random(truth.shape) < share, noise)
-
-
-def gaps(truth: Values) -> Given:
-    """Give all but boxes, from scratches to holes: lengths are uniform in their logarithm, from 2 to a quarter."""
-    generator, known = np.random.default_rng(3), np.ones(truth.shape, bool)
-    while known.mean() > 1 - UNKNOWN:
-        lengths = [round(2 * (max(2, n / 4) / 2) ** generator.random()) for n in truth.shape]
-        firsts = [generator.integers(0, n - m + 1) for n, m in zip(truth.shape, lengths, strict=True)]
-        known[tuple(slice(a, a + m) for a, m in zip(firsts, lengths, strict=True))] = False
-    return _at_nodes(truth, known, mask=known)
-
-
-def scattered(truth: Values) -> Given:
-    """Give points between the nodes: the field's nodes are every second one, and points are drawn from the others."""
-    part = (slice(None, None, 2),) * truth.ndim
-    between = np.ones(truth.shape, bool)
-    between[part] = False
-    nodes = truth[part]
-    places = np.stack(np.nonzero(between), 1)
-    chosen = np.random.default_rng(5).permutation(len(places))[: round(0.3 * nodes.size)]
-    points, values = places[np.sort(chosen)] / 2, truth[tuple(places[np.sort(chosen)].T)]
-    geometry = ScatteredPoints(nodes.shape, torch.from_numpy(points / nodes.shape))
-    samples = Samples(geometry, torch.from_numpy(values).unsqueeze(-1))
-    return Given(nodes, np.ones(nodes.shape, bool), samples, points, values)
-
-
-SAMPLINGS: Mapping[str, Callable[[Values], Given]] = {
-    "every second": every_second,
-    "a tenth": partial(at_random, share=0.1),
-    "three tenths": partial(at_random, share=0.3),
-    "gaps": gaps,
-    "points between": scattered,
-    f"three tenths, σ = {NOISE_SIGMA}": partial(at_random, share=0.3, noise=NOISE_SIGMA),
-}
-
 
 def ours(given: Given, device: str) -> Tensor:
     """Return the default's estimate: ``cn.inpaint`` around gaps, and ``cn.fit`` elsewhere."""
@@ -135,74 +51,6 @@ def ours(given: Given, device: str) -> Tensor:
         return torch.as_tensor(made.signal)[..., 0]
     samples = Samples(given.samples.geometry, given.samples.values.to(device))
     return fit(samples).render(given.truth.shape, alignment="sample")[..., 0]
-
-
-def spline(given: Given, degree: int) -> Values:
-    """Interpolate every second node by splines along one axis after another, constant beyond the last node."""
-    assert given.lattice is not None
-    made = given.lattice
-    for axis, n in enumerate(given.truth.shape):
-        x = np.arange(0, n, 2)
-        made = make_interp_spline(x, made, degree, axis=axis)(np.minimum(np.arange(n), x[-1]))
-    return made
-
-
-def triangulated(given: Given, method: str) -> Values:
-    """Interpolate by ``griddata``, and by the nearest sample beyond the hull."""
-    nodes = np.indices(given.truth.shape).reshape(given.truth.ndim, -1).T
-    made, near = (griddata(given.points, given.values, nodes, method=kind) for kind in (method, "nearest"))
-    return np.where(np.isnan(made.ravel()), near.ravel(), made.ravel()).reshape(given.truth.shape)
-
-
-def radial(given: Given, kernel: str, smoothing: float, where: Known) -> Values:
-    """Interpolate or smooth the nodes that are looked for by ``RBFInterpolator``; others have the true value."""
-    options: Any = {"kernel": kernel, "smoothing": smoothing, "neighbors": min(NEIGHBORS, len(given.points))}
-    made = given.truth.copy()
-    made[where] = RBFInterpolator(given.points, given.values, **options)(np.stack(np.nonzero(where), 1).astype(float))
-    return made
-
-
-def smoothed(given: Given, kernel: str) -> Values:
-    """Smooth by the parameter that is best with hindsight at some of the nodes."""
-    places = np.random.default_rng(9).permutation(given.truth.size)[:SMOOTHING_NODES]
-    some = np.isin(np.arange(given.truth.size), places).reshape(given.truth.shape)
-    best = max(SMOOTHINGS, key=lambda s: decibels(radial(given, kernel, s, some), given.truth, some))
-    return radial(given, kernel, best, given.scored)
-
-
-def bivariate(given: Given) -> Values:
-    """Smooth by ``SmoothBivariateSpline``, to the sum of squares that the true noise expects."""
-    s: Any = len(given.values) * given.noise**2
-    made: Any = SmoothBivariateSpline(given.points[:, 0], given.points[:, 1], given.values, s=s)
-    return made(*map(np.arange, given.truth.shape))
-
-
-def line(given: Given) -> Values:
-    """Smooth a row by ``make_smoothing_spline``, whose parameter is found by generalized cross-validation."""
-    return smoothing_spline(given.points[:, 0], given.values)(np.arange(len(given.truth)))
-
-
-def peers(given: Given) -> dict[str, Callable[[], Values]]:
-    """Return the peers that suit what is given of a field, by their names."""
-    if given.lattice is not None:
-        return {f"spline {k}": partial(spline, given, k) for k in PEER_DEGREES}
-    dims, radials = given.truth.ndim, product(KERNELS, ["" if given.noise == 0 else ", smoothing"])
-    suitable: dict[str, Callable[[], Values]] = {}
-    for kernel, suffix in radials:
-        work = partial(smoothed, given, kernel) if suffix else partial(radial, given, kernel, 0.0, given.scored)
-        suitable[f"RBF {kernel.replace('_', ' ')}{suffix}"] = work
-    suitable["griddata linear"] = partial(triangulated, given, "linear")
-    if dims < 3:
-        suitable["griddata cubic"] = partial(triangulated, given, "cubic")
-    if given.noise:
-        more = {1: {"smoothing spline, GCV": line}, 2: {"bivariate spline, true σ": bivariate}}
-        suitable |= {name: partial(work, given) for name, work in more.get(dims, {}).items()}
-    return suitable
-
-
-def decibels(estimate: Values, truth: Values, where: Known) -> float:
-    """Return the PSNR over some nodes, with data range 1 and without clipping."""
-    return float(-10 * np.log10(((estimate - truth)[where] ** 2).mean()))
 
 
 def measured(field: str, side: int, sampling: str, method: str, cell: Cell) -> Result:

@@ -9,7 +9,9 @@ from scipy.interpolate import RectBivariateSpline
 
 import coordnet as cn
 from coordnet.bench import kinds_study as kinds
-from coordnet.bench.kinds_study import SAMPLINGS, Kinds, decibels, grid_of, margins, peers
+from coordnet.bench.field_peers import PEER_DEGREES, decibels, peers, radial, spline, triangulated
+from coordnet.bench.field_samplings import SAMPLINGS
+from coordnet.bench.kinds_study import Kinds, grid_of, margins
 from coordnet.bench.package_fields import FIELDS, Field
 from coordnet.bench.records import Options, read
 from coordnet.bench.runner import report, run
@@ -74,10 +76,10 @@ def test_gaps_hide_about_a_fifth_in_boxes_of_two_or_more(grid):
         assert not (padded[1:-1] & ~padded[:-2] & ~padded[2:]).any()
 
 
-@pytest.mark.parametrize("degree", kinds.PEER_DEGREES)
+@pytest.mark.parametrize("degree", PEER_DEGREES)
 def test_splines_are_those_of_scipy(degree):
     truth = wave(30, 27)
-    made = kinds.spline(SAMPLINGS["every second"](truth), degree)
+    made = spline(SAMPLINGS["every second"](truth), degree)
     y, x = np.arange(0, 30, 2), np.arange(0, 27, 2)
     expected = RectBivariateSpline(y, x, truth[::2, ::2], kx=degree, ky=degree)(np.arange(30), np.arange(27))
     assert np.allclose(made, expected, atol=1e-12)
@@ -88,7 +90,7 @@ def test_splines_are_those_of_scipy(degree):
 def test_peers_keep_a_plane(sampling, grid):
     """Each kernel but the linear one has a plane beside it, and triangles keep it inside the hull."""
     given = SAMPLINGS[sampling](plane(*grid))
-    inside = given.scored & (kinds.triangulated(given, "linear") == kinds.triangulated(given, "linear"))
+    inside = given.scored & (triangulated(given, "linear") == triangulated(given, "linear"))
     for name, work in peers(given).items():
         error = decibels(work(), given.truth, inside)
         assert error > (100 if name in ("RBF thin plate spline", "RBF cubic", "RBF quintic") else 20), name
@@ -97,7 +99,7 @@ def test_peers_keep_a_plane(sampling, grid):
 def test_smoothing_beats_interpolation_where_there_is_noise():
     given = SAMPLINGS["three tenths, σ = 0.05"](wave(30, 28))
     smooth = max(decibels(work(), given.truth, given.scored) for work in peers(given).values())
-    exact = decibels(kinds.radial(given, "cubic", 0.0, given.scored), given.truth, given.scored)
+    exact = decibels(radial(given, "cubic", 0.0, given.scored), given.truth, given.scored)
     assert smooth > exact + 6
 
 
