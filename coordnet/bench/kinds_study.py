@@ -1,8 +1,8 @@
-"""``coordnet bench kinds``: fields of every kind that packages ship, beside SciPy's best interpolation with hindsight.
+"""``coordnet bench kinds``: fields of every kind that packages ship, beside the best peer with hindsight.
 
-The default of ``cn.fit`` and ``cn.inpaint`` is measured, without an option, against the best of the peers of a cell by
-the true field, which no user could choose. A field is scaled to [0, 1]; scores are PSNR with data range 1, unclipped,
-over the nodes that were not sampled, or over all where there is noise.
+The default of ``cn.fit``, ``cn.inpaint`` and ``cn.denoise`` is measured, without an option, against the best of the
+peers of a cell by the true field, which no user could choose. A field is scaled to [0, 1]; scores are PSNR with data
+range 1, unclipped, over the nodes that were not sampled, or over all where there is noise.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from coordnet.bench.record_tables import Frame, failures, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study
 from coordnet.comparison.stopwatch import finite, once
 from coordnet.fitting.fit import fit
+from coordnet.restore.denoise import denoise
 from coordnet.restore.inpaint import inpaint
 from coordnet.sampling import Samples
 
@@ -36,19 +37,23 @@ SPAN = 3.0  # dB: margin at which the colors of the figure end
 
 FORMS = {"default": "{:.2f}", "its dB": "{:.2f}", "margin": "{:+.2f}", "seconds": "{:.2f}", "its seconds": "{:.2f}"}
 KINDS_PREFACE = (
-    "PSNR of the default of `cn.fit` (around gaps, of `cn.inpaint`) over that of the best peer, which the true field "
-    "chooses, in dB. The peers are SciPy's splines of degree 1, 3 and 5 on every second node, and elsewhere `griddata` "
-    f"and `RBFInterpolator` of {NEIGHBORS} neighbors with four kernels; with noise, smoothing ones whose parameter is "
-    "chosen with hindsight too. Scores are over the nodes that were not sampled, or over all of them with noise. "
+    "PSNR of the default of `cn.fit` (around gaps of `cn.inpaint`, of every node with noise of `cn.denoise`) over that "
+    "of the best peer, which the true field chooses, in dB. The peers are SciPy's splines of degree 1, 3 and 5 on "
+    f"every second node, and elsewhere `griddata` and `RBFInterpolator` of {NEIGHBORS} neighbors with four kernels; "
+    "with noise, smoothing ones whose parameter is chosen with hindsight too. On every node they are SciPy's Gaussian "
+    "filter and scikit-image's total variation with hindsight, its wavelets and non-local means told the noise, and "
+    "for rows a smoothing spline. Scores are over the nodes that were not sampled, or over all of them with noise. "
     "Points between the nodes are a field's own values between those of its lattice of every second node."
 )
 
 
 def ours(given: Given, device: str) -> Tensor:
-    """Return the default's estimate: ``cn.inpaint`` around gaps, and ``cn.fit`` elsewhere."""
+    """Return the default's estimate: ``cn.inpaint`` around gaps, ``cn.denoise`` of every node, and ``cn.fit``."""
     if given.mask is not None:
         made = inpaint(torch.from_numpy(given.truth).unsqueeze(-1).to(device), torch.from_numpy(given.mask))
         return torch.as_tensor(made.signal)[..., 0]
+    if given.noisy is not None:
+        return torch.as_tensor(denoise(torch.from_numpy(given.noisy).unsqueeze(-1).to(device)).signal)[..., 0]
     samples = Samples(given.samples.geometry, given.samples.values.to(device))
     return fit(samples).render(given.truth.shape, alignment="sample")[..., 0]
 

@@ -103,13 +103,24 @@ def test_smoothing_beats_interpolation_where_there_is_noise():
     assert smooth > exact + 6
 
 
+@pytest.mark.parametrize("grid", [(300,), (40, 36), (24, 20, 22)], ids=len)
+def test_each_denoiser_removes_noise_of_a_wave(grid):
+    given = SAMPLINGS["every node, σ = 0.05"](wave(*grid))
+    noisy = decibels(given.noisy, given.truth, given.scored)
+    assert noisy == pytest.approx(-20 * np.log10(given.noise), abs=1)
+    for name, work in peers(given).items():
+        assert decibels(work(), given.truth, given.scored) > noisy + 2, name
+
+
 @pytest.mark.slow
-def test_the_default_is_that_of_fit_and_inpaint():
+def test_the_default_is_that_of_fit_inpaint_and_denoise():
     truth = wave(20, 18)
     given = SAMPLINGS["gaps"](truth)
     made = kinds.ours(given, "cpu").numpy()
     expected = cn.inpaint(torch.from_numpy(truth).unsqueeze(-1), torch.from_numpy(given.mask)).signal[..., 0]
     assert np.array_equal(made, expected)
+    given = SAMPLINGS["every node, σ = 0.05"](truth)
+    assert np.array_equal(kinds.ours(given, "cpu").numpy(), cn.denoise(given.noisy[..., None]).signal[..., 0])
     given = SAMPLINGS["points between"](wave(29, 27))
     inside = np.pad(np.ones([n - 4 for n in given.truth.shape], bool), 2)
     assert decibels(kinds.ours(given, "cpu").numpy(), given.truth, inside) > 60  # less if it were moved by a hundredth
@@ -118,13 +129,13 @@ def test_the_default_is_that_of_fit_and_inpaint():
 @pytest.mark.slow
 def test_a_run_is_recorded_reported_and_gone_on_with(fields, tmp_path):
     with pytest.warns(cn.CoordnetWarning, match=r"not installed .*\['absent'\]"):
-        assert run(STUDY, Options(quick=True), tmp_path, progress=False) == (24, 0)
+        assert run(STUDY, Options(quick=True), tmp_path, progress=False) == (28, 0)
     before = (tmp_path / "records.jsonl").read_bytes()
     with pytest.warns(cn.CoordnetWarning, match="absent"):
         text, broken = report("kinds", Options(quick=True), tmp_path, progress=False)
     assert broken == 0 and (tmp_path / "records.jsonl").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"records.jsonl", "kinds.md", "kinds.csv", "kinds.png"}
-    assert "| square, 16×14 |" in text and "12 cells" in text and "| row | numpy | a wave | none |" in text
+    assert "| square, 16×14 |" in text and "14 cells" in text and "| row | numpy | a wave | none |" in text
 
 
 def test_margins_are_over_the_best_peer(fields, tmp_path):
