@@ -276,6 +276,13 @@ class StackReport(FitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class VariationReport(FitReport):
+    """The report of a fit of least total variation; ``strength`` is the weight of that in units of the values."""
+
+    strength: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class WeighedVariationReport(AdaptiveReport):
     """The report of an adaptive fit of measurements, to which one of least total variation was added.
 

@@ -63,6 +63,7 @@ def denoise(
     The local prior has Gaussian classes of small patches, and then filters groups of similar patches, of other frames
     too (see ``LocalDenoiser``). The adaptive prior has one spectrum for the full signal and one for every window (see
     ``wiener_filter``). Kriging has one covariance for the full signal, and finds its own level of the noise with it.
+    Total variation has constant parts, with a strength that Stein's estimate of the error chooses.
     Where values were clipped after the noise came, their noise has less variance and a mean of its own (see
     ``ClippedNoise``): the filters take the former, and the result is freed from the latter. Channels of a plane that do
     not tell of each other (``channel_groups``) are filtered apart, with the noise that all have.
@@ -89,13 +90,13 @@ def denoise(
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
         many as of the decoded file.
     prior : Prior or "auto"
-        A prior that takes noise: ``Local``, ``Adaptive``, ``Kriging``, ``Denoiser``, or one of your own. With "auto",
-        the first three are tried on the middle of a clip, a volume, or a picture that the local prior is expected to
-        take less than a minute for, and summed with the weights found there: mostly the local one alone for a
-        photograph, and kriging for a field without edges. In rows of up to 32,768 samples they are kriging and the
-        adaptive one. Other signals take the adaptive one, which is faster. A ``Denoiser`` is weighed against what
-        "auto" makes, by noise that is added. Kriging, and a prior of your own without a filter, are fitted to all
-        samples, with their noise.
+        A prior that takes noise: ``Local``, ``Adaptive``, ``Kriging``, ``TotalVariation``, ``Denoiser``, or one of your
+        own. With "auto", the first four are tried on the middle of a clip, a volume, or a picture that the local prior
+        is expected to take less than five minutes for, and summed with the weights found there: mostly the local one
+        alone for a photograph, kriging for a field without edges, and total variation beside others for one with
+        constant parts. In rows of up to 32,768 samples they are all but the local one. Other signals take the adaptive
+        one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. Kriging,
+        total variation, and a prior of your own without a filter, are fitted to all samples, with their noise.
     rate : float, optional
         Samples per second of a sound. The hum of the mains, at 50 or 60 Hz and multiples of it, is looked for and
         removed before other noise (see ``without_hum``).

@@ -7,9 +7,9 @@ import torch
 from scipy.sparse import csr_array
 
 import coordnet as cn
-from coordnet.priors.variation import minimum
 from coordnet.priors.variation.minimum import differences, divergence, proximal
 from coordnet.priors.variation.plan import _sure_share, _tried
+from coordnet.priors.variation.whole import STRENGTHS
 from coordnet.sampling.grids import AreaLattice
 
 DOUBLE = torch.float64
@@ -41,10 +41,9 @@ def primal_dual(matrix, y, strength, grid, steps=500):
 
 
 @pytest.mark.parametrize("grid", [(7, 6), (5, 9)])
-def test_proximal_maps_are_those_of_the_primal_dual_method(grid, generator, monkeypatch):
-    monkeypatch.setattr(minimum, "PROXIMAL_STEPS", 1000)
+def test_proximal_maps_are_those_of_the_primal_dual_method(grid, generator):
     v, flow = torch.rand(1, *grid, dtype=DOUBLE, generator=generator), torch.zeros(2, 1, *grid, dtype=DOUBLE)
-    found, flow = proximal(v, 0.3, flow)
+    found, flow = proximal(v, 0.3, flow, 1000)
     expected = primal_dual(torch.eye(v.numel(), dtype=DOUBLE), v.flatten(), 0.3, grid, 2000)
     torch.testing.assert_close(found.flatten(), expected, atol=5e-4, rtol=0)
     torch.testing.assert_close(proximal(v, 0.3, flow)[0].flatten(), expected, atol=5e-4, rtol=0)
@@ -109,6 +108,35 @@ def test_a_constant_stays_one():
     torch.testing.assert_close(made, torch.full((8, 8, 1), 0.5))
 
 
+def test_noisy_values_take_the_strength_of_least_error_and_its_proximal_map(generator):
+    """The error is within 0.3 dB of that of the best strength with hindsight."""
+    row = torch.repeat_interleave(torch.rand(9, 1, dtype=DOUBLE, generator=generator), 30, 0)
+    for truth in (row, STEPPED.to(DOUBLE)):
+        y = truth + 0.1 * torch.randn(truth.shape, dtype=DOUBLE, generator=generator)
+        samples = cn.sample(y, "full")
+        fit = cn.fit(samples, prior=cn.TotalVariation(noise=0.1))
+        found, strength = fit.render(alignment="sample"), fit.report.strength
+        v, flow = y.movedim(-1, 0), torch.zeros_like(differences(y.movedim(-1, 0)))
+        tried = {s: proximal(v, 0.1 * s, flow, 2000)[0].movedim(0, -1) for s in STRENGTHS}
+        least = min(float((f - truth).square().mean()) for f in tried.values())
+        assert float((found - truth).square().mean()) < 10**0.03 * least
+        torch.testing.assert_close(found, proximal(v, strength, flow, 2000)[0].movedim(0, -1), atol=0.01, rtol=0)
+        again = cn.fit(samples, prior=cn.TotalVariation(noise=0.1).settled(fit.report))
+        torch.testing.assert_close(again.render(alignment="sample"), found)
+
+
+def test_the_default_of_denoise_finds_the_steps_of_a_noisy_row(generator):
+    truth = torch.repeat_interleave(torch.tensor([0.2, 0.8, 0.5, 0.9, 0.1]), 50)[:, None].to(DOUBLE)
+    y = truth + 0.05 * torch.randn(truth.shape, dtype=DOUBLE, generator=generator)
+    errors = {}
+    for prior in ("auto", cn.Kriging(), cn.Adaptive()):
+        made = cn.denoise(y, prior=prior)
+        errors[prior] = float((made.signal - truth).square().mean())
+        if prior == "auto":
+            assert "total-variation" in made.report.prior and "total-variation" in made.report.tried
+    assert 3 * errors["auto"] < min(errors[cn.Kriging()], errors[cn.Adaptive()])
+
+
 def test_a_few_large_errors_do_not_give_the_weight(generator):
     before = torch.randn(10, 40, dtype=DOUBLE, generator=generator)
     second = torch.randn(10, 40, dtype=DOUBLE, generator=generator) / 2
@@ -131,6 +159,10 @@ def test_what_does_not_suit_is_refused_in_one_line():
         cn.TotalVariation(pilot=cn.Adaptive(), share=0.5)
     with pytest.raises(ValueError, match="`strength`: expected a positive finite number"):
         cn.TotalVariation(0.0)
+    with pytest.raises(ValueError, match="`noise`: expected none beside a pilot"):
+        cn.TotalVariation(pilot=cn.Adaptive(), noise=0.1)
+    with pytest.raises(ValueError, match="`geometry`: expected a whole lattice, for total variation with noise"):
+        cn.fit(cn.sample(STEPPED, "random:0.5"), prior=cn.TotalVariation(noise=0.1))
     cells = cn.Samples(AreaLattice((8, 8), (2, 2)), torch.zeros(4, 4, 1))
     for samples in (cells, cn.sample(STEPPED, "every:2")):
         with pytest.raises(ValueError, match="`geometry`: expected a mask of a lattice or measurements"):

@@ -1,3 +1,3 @@
-"""Total variation as a prior: signals that are piecewise constant, from gaps or from measurements."""
+"""Total variation as a prior: signals that are piecewise constant, from gaps, from measurements or among noise."""
 
 from coordnet.priors.variation.prior import TotalVariation as TotalVariation

@@ -46,7 +46,7 @@ def least_variation(
     return x, steps
 
 
-def proximal(v: Signal, weight: float, flow: Flow) -> tuple[Signal, Flow]:
+def proximal(v: Signal, weight: float, flow: Flow, steps: int = PROXIMAL_STEPS) -> tuple[Signal, Flow]:
     """Return the signal of least |z - v|²/2 + weight Σ|∇z| after some steps, and the flow p with z = v + weight ∇·p.
 
     The steps begin at a flow, whose magnitude is at most 1.
@@ -57,7 +57,7 @@ def proximal(v: Signal, weight: float, flow: Flow) -> tuple[Signal, Flow]:
     if not weight:
         return v, flow
     ahead, inertia = flow, 1.0
-    for _ in range(PROXIMAL_STEPS):
+    for _ in range(steps):
         moved = ahead + differences(v + weight * divergence(ahead)) / (4 * len(flow) * weight)
         moved = moved / moved.square().sum(0).sqrt().clamp(min=1)
         last, inertia = inertia, (1 + math.sqrt(1 + 4 * inertia**2)) / 2

@@ -1,4 +1,4 @@
-"""Total variation as a prior: signals that are piecewise constant, from gaps or from measurements."""
+"""Total variation as a prior: signals that are piecewise constant, from gaps, from measurements or among noise."""
 
 import math
 from collections.abc import Sequence
@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.networks.fit_reports import FitReport, VariationReport
 from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Learned, Prior, Sampled, Setting
 from coordnet.priors.variation.plan import TotalVariationPlan, WeighedVariationPlan
+from coordnet.priors.variation.whole import NoisyVariationPlan
 from coordnet.sampling.samples import Geometry
 
 SECONDS = 1e-4  # time on one core for each node and channel, measured on pictures of 64² nodes
@@ -21,8 +23,8 @@ class TotalVariation(Prior):
     """The least Σ w (S f - y)² / 2 + strength Σ |∇f|, with the gradient's Euclidean norm at every node of a channel.
 
     Known entries of a lattice stay as they are: of all signals through them it is that of least total variation. It
-    suits fields with steps between constant parts. A ``ValueError`` is raised if the strength is not positive, or the
-    share is not in [0, 1] or stands without a strength and a pilot.
+    suits fields with steps between constant parts. A ``ValueError`` is raised if the strength is not positive, the
+    share is not in [0, 1] or stands without a strength and a pilot, or noise is negative or stands beside a pilot.
 
     The fit of least total variation has neither a gradient nor a posterior: where gradients are followed, or draws are
     asked for, a ``ValueError`` is raised. With a pilot, gradients flow where the pilot has all the weight; draws are
@@ -40,6 +42,10 @@ class TotalVariation(Prior):
     share : float, optional
         The weight against the pilot, if it is known from other samples with the strength; measured values that are
         hidden give it if not.
+    noise : float
+        The standard deviation of white noise on all values of a whole lattice, which do not stay then: the fit is the
+        least |f - y|² / 2 + strength Σ |∇f|. If the strength is not given, it has the least error that is expected by
+        Stein's formula.
 
     Notes
     -----
@@ -54,19 +60,28 @@ class TotalVariation(Prior):
     strength: float | None = None
     pilot: Adaptive | None = None
     share: float | None = None
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         if self.strength is not None:
             _checks.positive("strength", self.strength)
+        _checks.nonnegative("noise", self.noise)
+        if self.noise and self.pilot is not None:
+            raise _checks.wrong("noise", "none beside a pilot", self.noise)
         if self.share is not None:
             _checks.between("share", self.share, 0.0, 1.0)
             if self.strength is None or self.pilot is None:
                 raise _checks.wrong("share", "none without a strength and a pilot", self.share)
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-        """Return the plan; a ``ValueError`` is raised unless samples are measurements or entries of a whole lattice."""
+        """Return the plan; a ``ValueError`` is raised unless samples are measurements or entries of a whole lattice.
+
+        With noise they have to be all entries.
+        """
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for total variation", type(encoding).__name__)
+        if self.noise:
+            return NoisyVariationPlan(encoding, geometry, self.noise, self.strength, **options)
         if self.pilot is None:
             return TotalVariationPlan(encoding, geometry, self.strength, Adaptive(), **options)
         return WeighedVariationPlan(encoding, geometry, self.strength, self.pilot, self.share, **options)
@@ -78,6 +93,13 @@ class TotalVariation(Prior):
 
     def seconds(self, setting: Setting) -> float:
         return SECONDS * setting.channels * math.prod(setting.geometry.grid)
+
+    def with_noise(self, sigma: float) -> "TotalVariation":
+        return replace(self, noise=sigma)
+
+    def settled(self, report: FitReport) -> "TotalVariation":
+        """Return the prior with the strength of a fit to noisy values."""
+        return replace(self, strength=report.strength) if isinstance(report, VariationReport) else self
 
     def taught(self, fits: Sequence[Learned]) -> "TotalVariation":
         """Return the prior with the spectrum, the strength and the weight that the first fit found."""
