@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
@@ -125,6 +126,24 @@ def test_noisy_values_take_the_strength_of_least_error_and_its_proximal_map(gene
         torch.testing.assert_close(again.render(alignment="sample"), found)
 
 
+def test_gaps_of_a_noisy_row_are_crossed_by_lines_between_the_samples_without_noise(generator):
+    y, known = torch.rand(40, 1, dtype=DOUBLE, generator=generator), torch.rand(40, generator=generator) < 0.5
+    prior = cn.TotalVariation(noise=0.2)
+    made = cn.fit(cn.sample(y, known), prior=prior).render(alignment="sample")
+    alone = cn.fit(cn.sample(y[known], "full"), prior=prior).render(alignment="sample")
+    expected = np.interp(np.arange(40), np.flatnonzero(known), alone[:, 0])
+    np.testing.assert_allclose(made[:, 0], expected, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_a_noisy_row_with_gaps_and_steps_takes_total_variation(generator):
+    truth = torch.repeat_interleave(torch.tensor([0.2, 0.8, 0.5, 0.9, 0.1]), 100)[:, None].to(DOUBLE)
+    y = truth + 0.05 * torch.randn(truth.shape, dtype=DOUBLE, generator=generator)
+    fit = cn.fit(cn.sample(y, torch.rand(500, generator=generator) < 0.3))
+    weights = {candidate.prior.split(":")[0]: candidate.weight for candidate in fit.report.candidates}
+    assert weights["total-variation"] > 0.2
+
+
 def test_the_default_of_denoise_finds_the_steps_of_a_noisy_row(generator):
     truth = torch.repeat_interleave(torch.tensor([0.2, 0.8, 0.5, 0.9, 0.1]), 50)[:, None].to(DOUBLE)
     y = truth + 0.05 * torch.randn(truth.shape, dtype=DOUBLE, generator=generator)
@@ -161,7 +180,7 @@ def test_what_does_not_suit_is_refused_in_one_line():
         cn.TotalVariation(0.0)
     with pytest.raises(ValueError, match="`noise`: expected none beside a pilot"):
         cn.TotalVariation(pilot=cn.Adaptive(), noise=0.1)
-    with pytest.raises(ValueError, match="`geometry`: expected a whole lattice, for total variation with noise"):
+    with pytest.raises(ValueError, match="`geometry`: expected a whole lattice or a row"):
         cn.fit(cn.sample(STEPPED, "random:0.5"), prior=cn.TotalVariation(noise=0.1))
     cells = cn.Samples(AreaLattice((8, 8), (2, 2)), torch.zeros(4, 4, 1))
     for samples in (cells, cn.sample(STEPPED, "every:2")):

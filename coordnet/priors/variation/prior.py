@@ -43,9 +43,9 @@ class TotalVariation(Prior):
         The weight against the pilot, if it is known from other samples with the strength; measured values that are
         hidden give it if not.
     noise : float
-        The standard deviation of white noise on all values of a whole lattice, which do not stay then: the fit is the
-        least |f - y|² / 2 + strength Σ |∇f|. If the strength is not given, it has the least error that is expected by
-        Stein's formula.
+        The standard deviation of white noise on all values of a whole lattice, or on the known ones of a row, which do
+        not stay then: the fit is the least |f - y|² / 2 + strength Σ |∇f|, and gaps of a row are crossed by lines. If
+        the strength is not given, it has the least error that is expected by Stein's formula.
 
     Notes
     -----
@@ -56,7 +56,7 @@ class TotalVariation(Prior):
     name: ClassVar[str] = "total-variation"
     usage: ClassVar[str] = " (constant parts with steps)"
     learns: ClassVar[bool] = True
-    samples: ClassVar[tuple[Sampled, ...]] = ("measurements",)
+    samples: ClassVar[tuple[Sampled, ...]] = ("gaps", "measurements")
     strength: float | None = None
     pilot: Adaptive | None = None
     share: float | None = None
@@ -76,7 +76,7 @@ class TotalVariation(Prior):
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan; a ``ValueError`` is raised unless samples are measurements or entries of a whole lattice.
 
-        With noise they have to be all entries.
+        With noise they have to be all entries, or some of a row.
         """
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for total variation", type(encoding).__name__)
@@ -88,8 +88,10 @@ class TotalVariation(Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[TotalVariation, ...]":
-        """Return it for measurements, weighed against the adaptive prior."""
-        return (cls(pilot=Adaptive()),) if setting.fourier else ()
+        """Return it for measurements, weighed against the adaptive prior, and for short rows with gaps and noise."""
+        if setting.sampled == "measurements":
+            return (cls(pilot=Adaptive()),) if setting.fourier else ()
+        return (cls(noise=setting.nugget),) if setting.nugget and setting.is_short_row and setting.fourier else ()
 
     def seconds(self, setting: Setting) -> float:
         return SECONDS * setting.channels * math.prod(setting.geometry.grid)

@@ -1,10 +1,12 @@
-"""Signals of least total variation near the values of a whole lattice, all of which have white noise."""
+"""Signals of least total variation near noisy values: those of a whole lattice, or of a row with gaps."""
 
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.interpolate import make_interp_spline
 from torch import Tensor
 
 from coordnet import _checks
@@ -29,7 +31,8 @@ class NoisyVariationPlan(Plan):
     """Find the least |f - y|²/2 + strength Σ |∇f|, by the proximal map of total variation.
 
     Unless it is given, the strength has the least estimate |f - y|² + 2 σ² div f of the squared error, whose divergence
-    is a difference quotient along random signs.
+    is a difference quotient along random signs. In a row with gaps the total variation is that from sample to sample,
+    and gaps are crossed by lines, since it does not tell where in them a step is.
 
     The parameters are those of ``plan``, the standard deviation σ of the noise, and the strength.
 
@@ -42,18 +45,32 @@ class NoisyVariationPlan(Plan):
     ) -> None:
         super().__init__(encoding, geometry, **options)
         self.noise, self.strength, self.steps = noise, strength, STEPS[sum(n > 1 for n in geometry.grid)]
-        if not (geometry.is_whole_lattice and geometry.is_nodal) or geometry.is_strided:
-            expected = "a whole lattice, for total variation with noise"
+        weights = geometry.full_weights
+        is_row, has_one_mask = len(geometry.grid) == 1, geometry.is_binary and weights.shape[-1] == 1
+        is_known = geometry.is_whole_lattice or (is_row and has_one_mask and geometry.shape == geometry.grid)
+        if not (is_known and geometry.is_nodal) or geometry.is_strided:
+            expected = "a whole lattice or a row with gaps, for total variation with noise"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
+        self.known = None if geometry.is_whole_lattice else np.flatnonzero(weights[..., 0].cpu().numpy())
 
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        part = values[0][(slice(None), *middle(self.geometry.grid, DECIDING_NODES))]
+        y = values[0] if self.known is None else values[0][:, self.known]
+        part = y[(slice(None), *middle(tuple(y.shape[1:]), DECIDING_NODES))]
         strength = self._chosen(part) if self.strength is None else self.strength
-        f, _ = proximal(values[0], strength, torch.zeros_like(differences(values[0])), self.steps)
+        f, _ = proximal(y, strength, torch.zeros_like(differences(y)), self.steps)
+        if self.known is not None:
+            f = make_interp_spline(self.known, f.cpu().numpy(), 1, axis=1)(self._within)
+            f = torch.from_numpy(f).to(values)
         method = f"the proximal map of total variation, strength {strength:.3g}"
         report = VariationReport(method=method, strength=strength, iterations=self.steps)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report)
+
+    @property
+    def _within(self) -> np.ndarray:
+        """The nodes of a row with gaps; in place of those beyond its outermost samples, these."""
+        assert self.known is not None
+        return np.arange(self.geometry.grid[0]).clip(self.known[0], self.known[-1])
 
     def _chosen(self, y: Signal) -> float:
         """Return the strength of least expected error on some values: of rising ones, the last before it grows."""
