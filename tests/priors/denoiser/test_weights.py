@@ -255,6 +255,25 @@ def test_the_variance_of_the_noise_is_in_inverse_proportion_to_the_weights_of_sa
     torch.testing.assert_close(found, 0.5 / (1 + variances / 0.1**2))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["upscale", "demosaic", "blurred"])
+def test_denoisers_are_given_pictures_with_their_colors(name):
+    side, given = (48 if name == "upscale" else 16), []
+    picture = 0.4 * synthetic_photograph(side, side) + torch.tensor([0.0, 0.6, 0.3])
+    mosaic = picture[..., 1].clone()
+    mosaic[::2, ::2], mosaic[1::2, 1::2] = picture[::2, ::2, 0], picture[1::2, 1::2, 2]
+    prior = cn.Denoiser(lambda x, sigma: given.append(x.mean((0, 2, 3))) or x)
+    if name == "blurred":
+        operator = cn.operators.Blur(torch.full((3, 3), 1 / 9), (side, side))
+        cn.fit(cn.Measurements(operator, operator(picture.movedim(-1, 0)).movedim(0, -1)), prior=prior)
+    else:
+        getattr(cn, name)(picture if name == "upscale" else mosaic, prior=prior)
+    means, (low, high) = picture.mean((0, 1)), picture.aminmax()
+    assert given
+    expected = ((means - low) / (high - low)).expand(len(given), 3)
+    torch.testing.assert_close(torch.stack(given), expected, atol=0.1, rtol=0)
+
+
 def test_a_row_of_means_is_divided_as_without_a_denoiser(generator):
     row = torch.rand(1, 20, 1, generator=generator)
     ours, found = (cn.upscale(row, 2.0, prior=prior) for prior in ("auto", cn.Denoiser(blur)))
