@@ -199,7 +199,8 @@ class DenoisedAreaPlan(RefinedPlan):
         if level < LEAST_HALF_ERROR * self.scale(pilot).span:
             return 0.0, ()
         second = (plan.refined(pilot, half, self._steps(level, pilot)) - truth).double().flatten()
-        return least_squares_weight(error, second, LEAST_GAIN), self._steps(level, estimate)
+        sure = sure_share(error, second, math.prod(cells) * len(values))  # errors within a cell are alike
+        return min(least_squares_weight(error, second, LEAST_GAIN), sure), self._steps(level, estimate)
 
     def _steps(self, error: float, start: Signal) -> Sequence[float]:
         """Return the standard deviation of each step from a start with an error, relative to its range."""

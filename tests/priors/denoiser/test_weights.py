@@ -371,6 +371,17 @@ def test_a_denoiser_of_enlargements_is_tried_where_the_half_has_more_than_the_le
     assert len(given) == tries
 
 
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_denoiser_of_enlargements_has_to_be_better_than_chance(monkeypatch, everywhere):
+    truth, error = synthetic_photograph(48, 48).movedim(-1, 0), torch.full((3, 48, 48), 0.02)
+    error[:, 20, 20] = 0.02 if everywhere else 1.0
+    geometry = cn.AreaLattice((96, 96), (2, 2))
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    plan.halved = (truth + error).unsqueeze(0)
+    monkeypatch.setattr(type(plan), "refined", lambda *_: truth + (0.0 if everywhere else error.clamp(max=0.02)))
+    assert plan.weighed(truth, truth)[0] == everywhere
+
+
 @pytest.mark.slow
 def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
     centered = TRUTH - TRUTH[KNOWN].mean(0)
