@@ -46,6 +46,16 @@ def constant(x, sigma):
     return torch.full_like(x, 0.5)
 
 
+def smooth(x, sigma):
+    """A field that has nothing to do with the picture."""
+    return (0.5 + 0.3 * torch.linspace(0, 3, x.shape[3]).sin()).expand_as(x)
+
+
+def saturated(x, sigma):
+    """The identity in [0, 1], where it is told another range."""
+    return x.clamp(0, 1)
+
+
 def symmetric(picture):
     """Return a square picture, turned and mirrored in all ways."""
     return [t for k in range(4) for t in (picture.rot90(k), picture.rot90(k).flip(1))]
@@ -176,7 +186,7 @@ GIVEN = {
     "inpaint": (TRUTH, KNOWN),
     "denoise": (SMALL + 0.1 * torch.randn(SMALL.shape, generator=torch.Generator().manual_seed(1)),),
     "demosaic": (0.9 * synthetic_photograph(8, 8)[..., 0],),
-    "upscale": (synthetic_photograph(24, 24),),
+    "upscale": (synthetic_photograph(48, 48),),
 }
 
 
@@ -197,11 +207,20 @@ def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "f"), [("denoise", identity), ("demosaic", blur), ("upscale", constant)])
+@pytest.mark.parametrize("name", ["denoise", "demosaic", "upscale"])
+@pytest.mark.parametrize("f", [identity, blur, constant, smooth, saturated], ids=lambda f: f.__name__)
 def test_the_other_functions_are_as_without_it_too(name, f):
-    ours, weighed = without(name), getattr(cn, name)(*GIVEN[name], prior=cn.Denoiser(f))
+    prior = cn.Denoiser(f, range=(0.0, 255.0 if f is saturated else 1.0))
+    ours, weighed = without(name), getattr(cn, name)(*GIVEN[name], prior=prior)
     assert torch.equal(weighed.signal, ours.signal)
     assert weighed.report.prior == ours.report.prior and "denoiser" not in str(weighed.fit.report.prior)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_denoiser_without_finite_results_is_refused_in_one_line(name):
+    with pytest.raises(ValueError, match="`f`: expected a function with finite results, received NaN or infinity\\Z"):
+        getattr(cn, name)(*GIVEN[name], prior=cn.Denoiser(lambda x, sigma: x * math.nan))
 
 
 @pytest.mark.slow
