@@ -14,7 +14,6 @@ from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import SYMMETRIES, called, on_device, turned, turned_back
-from coordnet.priors.denoiser.plug_and_play import Scale
 from coordnet.priors.denoiser.refined import DenoisedMosaicPlan, Signal
 from coordnet.sampling.patterns import BAYER_PATTERNS, Bayer
 from coordnet.sampling.samples import Geometry
@@ -93,7 +92,7 @@ class DemosaickedPlan(DenoisedMosaicPlan):
 
     def refined(self, start: Signal, values: Signal, sigmas: Sequence[float]) -> Signal:
         """Return the mean of what the function makes of the symmetric mosaics, in units of the start's range."""
-        (f, dtype), scale, known, made = on_device(self.prior.f, self.device), Scale.of(start), self._known, []
+        (f, dtype), scale, known, made = on_device(self.prior.f, self.device), self.scale(start), self._known, []
         mosaic = torch.where(known, scale.into(values), 0.0).to(dtype or values.dtype)
         for symmetry in SYMMETRIES[:AVERAGED]:
             colors = demosaicked(f, self.prior.pattern, turned(mosaic, symmetry), turned(known, symmetry))

@@ -96,16 +96,26 @@ class LatticeDenoiser:
 def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | None]:
     """Return a copy of a network on a device, for use without gradients, and its dtype.
 
-    A function, or a network without tensors, is returned as it is, with None. A ``ValueError`` is raised for a network
-    that cannot be copied, as one with tensors that depend on others, or has no weights yet.
+    A function is returned as it is, with None, as is a network without tensors but for its modules, since it may hold
+    what cannot be copied. A ``ValueError`` is raised for a network that cannot be copied, as one with tensors that
+    depend on others, or has no weights yet.
     """
-    if not isinstance(f, nn.Module) or not [*f.parameters(), *f.buffers()]:
+    if not isinstance(f, nn.Module):
         return f, None
+    if not [*f.parameters(), *f.buffers()]:
+        return _with_own_modules(f).eval(), None
     try:
         network = copy.deepcopy(f).eval().requires_grad_(False).to(device)
     except Exception as error:
         raise _refused("a network that copy.deepcopy copies, or a function that calls it", error) from error
     return network, next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
+
+
+def _with_own_modules(network: nn.Module) -> nn.Module:
+    """Return a copy of a network and of the modules in it, which shares all else."""
+    made, modules = copy.copy(network), network._modules.items()
+    made._modules = {name: part if part is None else _with_own_modules(part) for name, part in modules}
+    return made
 
 
 def called(f: Any, x: Pictures, *others: float) -> Tensor:

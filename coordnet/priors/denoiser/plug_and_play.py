@@ -34,16 +34,16 @@ Clean = Callable[[Tensor, float, int], Tensor]  # a signal, its noise and a symm
 
 @dataclass(frozen=True)
 class Scale:
-    """The least value of a signal and its span, which become 0 and 1."""
+    """The least value of a signal and its span, which become 0 and 1; of channels without their means, all these."""
 
-    low: float
+    low: float | Tensor
     span: float
 
     @classmethod
-    def of(cls, known: Tensor) -> "Scale":
-        """Return the scale of some values; of one value alone the span is 1."""
-        low, high = (float(end) for end in known.aminmax())
-        return cls(low, high - low or 1.0)
+    def of(cls, known: Tensor, means: float | Tensor = 0.0) -> "Scale":
+        """Return the scale of some values without the means of their channels; of one value alone the span is 1."""
+        low, high = (float(end) for end in (known + means).aminmax())
+        return cls(low - means, high - low or 1.0)
 
     @classmethod
     def of_noisy(cls, estimate: Tensor, level: float, one: float) -> "Scale":

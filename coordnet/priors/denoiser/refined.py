@@ -17,7 +17,7 @@ from coordnet.encodings.blending import measure
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import DenoiserReport
 from coordnet.plans.hold_out import middle
-from coordnet.plans.plan import CenteredValues, Fitted, Plan
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.base import Prior
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
@@ -80,6 +80,7 @@ class RefinedPlan(Plan):
     """
 
     method = "plug-and-play"
+    means: Tensor | float = 0.0  # (channels, 1, …), those of the channels of a lattice signal, which estimates lack
     rounded_from = math.inf  # on two photographs, 0.03 loses 0.1 dB of projections
 
     def __init__(
@@ -114,6 +115,28 @@ class RefinedPlan(Plan):
         """Return the plan with what the pilot's fit learned; by default the plan itself."""
         return self
 
+    def scale(self, start: Signal) -> Scale:
+        """Return the scale of a start with the means of its channels: denoisers know the colors of pictures."""
+        return Scale.of(start, self.means)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        shape = (-1, *(1,) * len(self.geometry.grid))
+        plans = (self._with_means(means.reshape(shape)) for means in values.means)
+        return solve_each(lambda signal: next(plans)._solve(signal), values)
+
+    def like(self, encoding: Any, geometry: Geometry, noise: float | None = None) -> Any:
+        """Return the plan for other samples of the same signal, whose noise is as there if not given."""
+        prior, pilot = self.prior, self.pilot
+        if noise is not None:
+            prior, pilot = prior.with_noise(noise), pilot.with_noise(noise)
+        plan = type(self)(encoding, geometry, prior, pilot, dtype=self.dtype, device=self.device)
+        return plan._with_means(self.means)
+
+    def _with_means(self, means: Tensor | float) -> "RefinedPlan":
+        plan = copy.copy(self)
+        plan.means = means
+        return plan
+
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         fitted = self.start.solve(CenteredValues.of(values))
@@ -129,7 +152,7 @@ class RefinedPlan(Plan):
 
     def refined(self, start: Signal, values: Tensor, sigmas: Sequence[float]) -> Signal:
         """Return the estimate of centered values by plug-and-play from a start, with a standard deviation each step."""
-        scale = Scale.of(start)
+        scale = self.scale(start)
         nearest = self.nearest(values, scale)
         return scale.back(plug_and_play(scale.into(start), sigmas, self.denoiser, nearest, RELAXATION))
 
@@ -166,25 +189,24 @@ class DenoisedAreaPlan(RefinedPlan):
         truth = values[inside]
         even = tuple(truth.shape[1:])
         half, geometry = CellMeans(even, cells)(truth), AreaLattice(even, cells)
-        options = {"dtype": self.dtype, "device": self.device}
-        plan = type(self)(FourierEncoding.on(geometry.pixels), geometry, self.prior, self.pilot, **options)
+        plan = self.like(FourierEncoding.on(geometry.pixels), geometry)
         if self.halved is None:
             pilot = plan.start.fit(half.movedim(0, -1)).render(even).movedim(-1, 0)
         else:
             pilot = self.halved[0][inside]
         error = (pilot - truth).double().flatten()
         level = float(error.square().mean().sqrt())
-        if level < LEAST_HALF_ERROR * Scale.of(pilot).span:
+        if level < LEAST_HALF_ERROR * self.scale(pilot).span:
             return 0.0, ()
-        second = (plan.refined(pilot, half, _steps(level, pilot)) - truth).double().flatten()
-        return least_squares_weight(error, second, LEAST_GAIN), _steps(level, estimate)
+        second = (plan.refined(pilot, half, self._steps(level, pilot)) - truth).double().flatten()
+        sure = sure_share(error, second, math.prod(cells) * len(values))  # errors within a cell are alike
+        return min(least_squares_weight(error, second, LEAST_GAIN), sure), self._steps(level, estimate)
 
-
-def _steps(error: float, start: Signal) -> Sequence[float]:
-    """Return the standard deviation of each step from a start with an error, relative to its range."""
-    level = error / Scale.of(start).span
-    first, last, count = COLOR_STEPS if len(start) > 1 else GRAY_STEPS
-    return falling(first * level, last * level, count)
+    def _steps(self, error: float, start: Signal) -> Sequence[float]:
+        """Return the standard deviation of each step from a start with an error, relative to its range."""
+        level = error / self.scale(start).span
+        first, last, count = COLOR_STEPS if len(start) > 1 else GRAY_STEPS
+        return falling(first * level, last * level, count)
 
 
 class DenoisedMosaicPlan(RefinedPlan):
@@ -211,8 +233,7 @@ class DenoisedMosaicPlan(RefinedPlan):
         part = (..., *middle(tuple(values.shape[1:]), WEIGHED_PIXELS))
         known = self._known.roll((1, 1), (1, 2))[part]
         geometry = MaskedLattice(tuple(known.shape[1:]), weights=known.movedim(0, -1).to(self.dtype))
-        options = {"dtype": self.dtype, "device": self.device}
-        other = type(self)(FourierEncoding.like(geometry), geometry, self.prior, self.pilot, **options)
+        other = self.like(FourierEncoding.like(geometry), geometry)
         return other.weight_for(estimate[part]), self.sigmas
 
     def weight_for(self, truth: Signal) -> float:
@@ -240,7 +261,7 @@ class DenoisedNoisePlan(RefinedPlan):
         """Return what plug-and-play makes, or where all is known the mean over the eight symmetric signals."""
         if not bool((self.geometry.full_weights > 0).all()):
             return super().refined(start, values, sigmas)
-        scale = Scale.of(start)
+        scale = self.scale(start)
         return scale.back(self.denoiser.mean(scale.into(values), self.prior.noise / scale.span))
 
     def weighed(self, values: Signal, estimate: Signal) -> tuple[float, Sequence[float]]:
@@ -250,28 +271,25 @@ class DenoisedNoisePlan(RefinedPlan):
         noise = level * torch.randn(values.shape, generator=torch.Generator().manual_seed(0)).to(values)
         noise, more = noise * inverse_root(weights.movedim(-1, 0)), level * math.sqrt(1 + ADDED**2)
         geometry = MaskedLattice(tuple(values.shape[1:]), weights=weights.cpu())
-        options = {"dtype": self.dtype, "device": self.device}
-        prior, noisier = self.prior.with_noise(more), values + ADDED * noise
-        plan = type(self)(FourierEncoding.like(geometry), geometry, prior, self.pilot.with_noise(more), **options)
+        noisier, plan = values + ADDED * noise, self.like(FourierEncoding.like(geometry), geometry, more)
         pilot = plan.start.solve(CenteredValues.of(noisier.unsqueeze(0))).signal(geometry.grid)[0]
-        both, target = (pilot, plan.refined(pilot, noisier, noise_steps(more, pilot))), values - noise / ADDED
+        both, target = (pilot, plan.refined(pilot, noisier, plan.steps(pilot))), values - noise / ADDED
         known = (weights.movedim(-1, 0) > 0).expand_as(values)
         error, second = ((f - target)[known].double() for f in both)
         share = least_squares_share(error, second)
         sure = share - SURE * share_deviation(error, second, share) > LEAST_WEIGHT
-        return share if sure else 0.0, noise_steps(level, estimate)
+        return share if sure else 0.0, self.steps(estimate)
+
+    def steps(self, start: Signal) -> Sequence[float]:
+        """Return the standard deviation of each step for the noise, relative to the range of a start."""
+        first, last, count = NOISE_STEPS
+        level = self.prior.noise / self.scale(start).span
+        return falling(first * level + MISSING, last * level, count)
 
 
 def inverse_root(weights: Tensor) -> Tensor:
     """Return 1/√w, and 0 where a weight w is 0."""
     return torch.where(weights > 0, weights.rsqrt(), 0.0)
-
-
-def noise_steps(level: float, start: Signal) -> Sequence[float]:
-    """Return the standard deviation of each step for noise, relative to the range of a start."""
-    first, last, count = NOISE_STEPS
-    level = level / Scale.of(start).span
-    return falling(first * level + MISSING, last * level, count)
 
 
 class DenoisedMeasurementPlan(RefinedPlan):
@@ -295,7 +313,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
         return plan
 
     def nearest(self, values: Float[Tensor, "channels *samples"], scale: Scale) -> Nearest:
-        low = scale.low * self.geometry.of_constant(values)
+        low = torch.as_tensor(scale.low).reshape(-1, *(1,) * (values.ndim - 1)) * self.geometry.of_constant(values)
         return measured((values - low) / scale.span, self.measurement, max(self.noise(scale), RELATIVE_NOISE))
 
     def weighed(self, values: Float[Tensor, "channels *samples"], estimate: Signal) -> tuple[float, Sequence[float]]:
@@ -304,8 +322,7 @@ class DenoisedMeasurementPlan(RefinedPlan):
         if hidden is None:
             return 0.0, ()
         shown = (1 - hidden[0]).movedim(0, -1) * self.geometry.full_weights.to(hidden)
-        options = {"dtype": self.dtype, "device": self.device}
-        plan = type(self)(self.encoding, self.geometry.reweighted(shown), self.prior, self.pilot, **options)
+        plan = self.like(self.encoding, self.geometry.reweighted(shown))
         fitted = plan.start.solve(CenteredValues.of(values.unsqueeze(0)))
         pilot = fitted.signal(self.geometry.grid)[0]
         where = (hidden[0] > 0).expand_as(values)

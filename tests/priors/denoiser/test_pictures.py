@@ -101,17 +101,18 @@ def test_networks_are_copied_evaluated_and_without_gradients(generator):
     assert prior.f.training and all(p.requires_grad for p in prior.f.parameters())
 
 
-def test_modules_without_tensors_may_hold_what_cannot_be_copied(generator):
+def test_modules_without_tensors_are_evaluated_and_may_hold_what_cannot_be_copied(generator):
     class Filter(nn.Module):  # as deepinv's BM3D
         def __init__(self):
             super().__init__()
-            self.held = [pictures]
+            self.held, self.inner = [pictures], nn.Sequential(nn.Dropout(0.5))
 
         def forward(self, x, sigma):
-            return sigma * x
+            return 2 * x if self.training else self.inner(sigma * x)
 
-    x = torch.rand(3, 8, 8, generator=generator)
-    torch.testing.assert_close(LatticeDenoiser(cn.Denoiser(Filter()))(x, 0.5), 0.5 * x)
+    x, f = torch.rand(3, 8, 8, generator=generator), Filter()
+    torch.testing.assert_close(LatticeDenoiser(cn.Denoiser(f))(x, 0.5), 0.5 * x)
+    assert all(module.training for module in f.modules())
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,16 @@ def constant(x, sigma):
     return torch.full_like(x, 0.5)
 
 
+def smooth(x, sigma):
+    """A field that has nothing to do with the picture."""
+    return (0.5 + 0.3 * torch.linspace(0, 3, x.shape[3]).sin()).expand_as(x)
+
+
+def saturated(x, sigma):
+    """The identity in [0, 1], where it is told another range."""
+    return x.clamp(0, 1)
+
+
 def symmetric(picture):
     """Return a square picture, turned and mirrored in all ways."""
     return [t for k in range(4) for t in (picture.rot90(k), picture.rot90(k).flip(1))]
@@ -176,7 +186,7 @@ GIVEN = {
     "inpaint": (TRUTH, KNOWN),
     "denoise": (SMALL + 0.1 * torch.randn(SMALL.shape, generator=torch.Generator().manual_seed(1)),),
     "demosaic": (0.9 * synthetic_photograph(8, 8)[..., 0],),
-    "upscale": (synthetic_photograph(24, 24),),
+    "upscale": (synthetic_photograph(48, 48),),
 }
 
 
@@ -197,11 +207,20 @@ def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "f"), [("denoise", identity), ("demosaic", blur), ("upscale", constant)])
+@pytest.mark.parametrize("name", ["denoise", "demosaic", "upscale"])
+@pytest.mark.parametrize("f", [identity, blur, constant, smooth, saturated], ids=lambda f: f.__name__)
 def test_the_other_functions_are_as_without_it_too(name, f):
-    ours, weighed = without(name), getattr(cn, name)(*GIVEN[name], prior=cn.Denoiser(f))
+    prior = cn.Denoiser(f, range=(0.0, 255.0 if f is saturated else 1.0))
+    ours, weighed = without(name), getattr(cn, name)(*GIVEN[name], prior=prior)
     assert torch.equal(weighed.signal, ours.signal)
     assert weighed.report.prior == ours.report.prior and "denoiser" not in str(weighed.fit.report.prior)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_denoiser_without_finite_results_is_refused_in_one_line(name):
+    with pytest.raises(ValueError, match="`f`: expected a function with finite results, received NaN or infinity\\Z"):
+        getattr(cn, name)(*GIVEN[name], prior=cn.Denoiser(lambda x, sigma: x * math.nan))
 
 
 @pytest.mark.slow
@@ -253,6 +272,25 @@ def test_the_variance_of_the_noise_is_in_inverse_proportion_to_the_weights_of_sa
     variances = NOISE_SHARE * 0.15**2 / torch.tensor([[[1.0, 4.0], [torch.inf, 0.25]]])
     variances[0, 1, 0] = torch.inf  # nothing is known there
     torch.testing.assert_close(found, 0.5 / (1 + variances / 0.1**2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["upscale", "demosaic", "blurred"])
+def test_denoisers_are_given_pictures_with_their_colors(name):
+    side, given = (48 if name == "upscale" else 16), []
+    picture = 0.4 * synthetic_photograph(side, side) + torch.tensor([0.0, 0.6, 0.3])
+    mosaic = picture[..., 1].clone()
+    mosaic[::2, ::2], mosaic[1::2, 1::2] = picture[::2, ::2, 0], picture[1::2, 1::2, 2]
+    prior = cn.Denoiser(lambda x, sigma: given.append(x.mean((0, 2, 3))) or x)
+    if name == "blurred":
+        operator = cn.operators.Blur(torch.full((3, 3), 1 / 9), (side, side))
+        cn.fit(cn.Measurements(operator, operator(picture.movedim(-1, 0)).movedim(0, -1)), prior=prior)
+    else:
+        getattr(cn, name)(picture if name == "upscale" else mosaic, prior=prior)
+    means, (low, high) = picture.mean((0, 1)), picture.aminmax()
+    assert given
+    expected = ((means - low) / (high - low)).expand(len(given), 3)
+    torch.testing.assert_close(torch.stack(given), expected, atol=0.1, rtol=0)
 
 
 def test_a_row_of_means_is_divided_as_without_a_denoiser(generator):
@@ -350,6 +388,17 @@ def test_a_denoiser_of_enlargements_is_tried_where_the_half_has_more_than_the_le
     monkeypatch.setattr(type(plan), "refined", lambda _, start, half, sigmas: given.append(sigmas) or start)
     plan.weighed(truth, truth)
     assert len(given) == tries
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_denoiser_of_enlargements_has_to_be_better_than_chance(monkeypatch, everywhere):
+    truth, error = synthetic_photograph(48, 48).movedim(-1, 0), torch.full((3, 48, 48), 0.02)
+    error[:, 20, 20] = 0.02 if everywhere else 1.0
+    geometry = cn.AreaLattice((96, 96), (2, 2))
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    plan.halved = (truth + error).unsqueeze(0)
+    monkeypatch.setattr(type(plan), "refined", lambda *_: truth + (0.0 if everywhere else error.clamp(max=0.02)))
+    assert plan.weighed(truth, truth)[0] == everywhere
 
 
 @pytest.mark.slow
