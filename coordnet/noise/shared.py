@@ -13,10 +13,16 @@ from coordnet.noise.windows import FAINTEST, SIGNALS_UP_TO, STRONG, Windows
 from coordnet.sampling.noise_model import NoiseModel
 
 STRONGER = 1.5  # least ratio of the deviation in the channel with most of the signal to what explains it otherwise
+# Largest such ratio to the other channels that noise of each color's own explains: demosaiced noise has 2.3.
+LOUDER = 2.0
 
 
 def shared_noise(
-    picture: Float[Tensor, "height width channels"], found: NoiseModel | None, alone: NoiseModel | None = None
+    picture: Float[Tensor, "height width channels"],
+    found: NoiseModel | None,
+    alone: NoiseModel | None = None,
+    *,
+    is_compressed: bool = False,
 ) -> NoiseModel | None:
     """Return noise that channels share in part, None where what was ``found`` explains it, or it is in doubt.
 
@@ -24,11 +30,15 @@ def shared_noise(
     colors share. Colored noise is that of the brightness ``alone``, as of a gray picture, with the covariance of the
     channels that its flattest windows have. Without any, white noise is looked for: the other channels are differences
     of colors, and the deviation in each is that on a gray picture. Since they do not tell noise from texture in the
-    last, noise must surely be there.
+    last, noise must surely be there. What was found explains no more than ``LOUDER`` times the noise of the others, but
+    in a compressed picture, where JPEG removed noise of colors.
     """
     rotation = _rotation(picture)
     *others, last = (picture.double() @ rotation).split(1, dim=2)
-    explained = 0.0 if found is None else _deviation(found, picture, rotation[:, -1])
+    explained = 0.0
+    if found is not None:
+        *differences, total = (_deviation(found, picture, vector) for vector in rotation.mT)
+        explained = total if is_compressed else min(total, LOUDER * max(differences))
     least = max(STRONGER * explained, FAINTEST * math.sqrt(len(rotation)))
     if alone is not None and alone.spectrum is not None:
         variance = float(alone.variance(last).mean())
@@ -77,5 +87,5 @@ def _across(picture: Tensor, brightness_power: Float[Tensor, "height width"]) ->
 
 def _deviation(model: NoiseModel, picture: Tensor, vector: Float[Tensor, " channels"]) -> float:
     """Return the standard deviation of the noise of a model in a channel that is a sum of a picture's with weights."""
-    share = 1.0 if model.spectrum is None else float(vector @ model.autocovariance[:, :, 0, 0] @ vector)
+    share = 1.0 if model.spectrum is None else max(0.0, float(vector @ model.autocovariance[:, :, 0, 0] @ vector))
     return math.sqrt(share * float(model.variance(picture).mean()))

@@ -8,7 +8,8 @@ from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
 from coordnet.noise.drawn import is_drawn
-from coordnet.noise.estimate import STEEP, _steepest_slope, required_noise
+from coordnet.noise.estimate import STEEP, required_noise
+from coordnet.noise.evidence import steepest_slope
 from coordnet.noise.factors import (
     SHOWN_BAND,
     Factors,
@@ -319,9 +320,9 @@ def test_clouds_are_no_colored_noise(generator):
 def test_the_steepest_slope_of_a_power_law_is_its_power(power, generator):
     windows = Windows.of(torch.rand(64, 64, 1, generator=generator, dtype=torch.float64))
     law = windows.seen.sum(1) * windows.radius**-power
-    assert _steepest_slope(windows, law) == pytest.approx(-power, rel=0.15)
+    assert steepest_slope(windows, law) == pytest.approx(-power, rel=0.15)
     filtered = windows.seen.sum(1) * torch.exp(-4 * math.pi**2 * windows.radius.square())
-    assert _steepest_slope(windows, filtered) < STEEP
+    assert steepest_slope(windows, filtered) < STEEP
 
 
 def test_a_rough_field_of_one_channel_has_no_colored_noise(generator):

@@ -7,9 +7,12 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
+from coordnet.noise.estimate import brightness_ratio
+from coordnet.noise.factors import factors_of
 from coordnet.noise.shared import shared_noise
 from coordnet.noise.white import noise_level
 from coordnet.noise.wiener import principal
+from coordnet.noise.windows import Windows
 from tests.noise.test_white_level import picture, texture
 
 
@@ -34,7 +37,7 @@ def test_the_variance_in_each_uncorrelated_combination_of_colors_is_found(share,
     assert model.is_white_in_space and str(model).endswith("white and in part the same in all channels")
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0])
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_covariance_of_filtered_grain_is_found(share, generator):
     def noise(channels):
         white = torch.randn(160, 160, channels, generator=generator, dtype=torch.float64).numpy()
@@ -48,6 +51,30 @@ def test_the_covariance_of_filtered_grain_is_found(share, generator):
     assert torch.allclose(lags[..., 0, 0], covariance(share), rtol=0.25, atol=0.0002)
     beside = math.exp(-1 / 4)  # the correlation of neighbors after a filter of s pixels is exp(-1/(4s²))
     assert abs(float(lags[..., 0, 1].mean() / lags[..., 0, 0].mean()) - beside) < 0.05
+
+
+def grain(share, sigma, generator):
+    """Grain of a film, filtered by a pixel, of which colors share some of the power."""
+    white = torch.randn(160, 160, 4, generator=generator, dtype=torch.float64).numpy()
+    filtered = torch.from_numpy(gaussian_filter(white, (1.0, 1.0, 0), mode="wrap"))
+    parts = sigma * filtered / filtered.std()
+    return math.sqrt(share) * parts[..., :1] + math.sqrt(1 - share) * parts[..., 1:]
+
+
+@pytest.mark.slow
+def test_differences_of_colors_tell_grain_beside_texture_of_the_brightness(generator):
+    noise, ramp = grain(0.8, 0.04, generator), torch.linspace(0.02, 0.3, 160, dtype=torch.float64)
+    textured = picture(160) + (ramp[:, None] * texture(2.0, generator, 160))[..., None]
+    model = cn.estimate_noise(textured + noise)
+    assert model.kind == "colored"
+    assert 0.7 < math.sqrt(float(model.variance(textured).mean())) / 0.04 < 1.5
+    assert cn.estimate_noise(textured).kind == "none"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_the_power_of_shared_grain_in_the_brightness_is_a_multiple_of_that_in_differences(share, generator):
+    windows = Windows.of(picture(160) + grain(share, 0.05, generator))
+    assert brightness_ratio(windows, factors_of(windows)) == pytest.approx((1 + 2 * share) / (1 - share), rel=0.4)
 
 
 @pytest.mark.parametrize("widths, is_noise", [((1.0, 1.0), True), ((1.0, 3.0), False)])
