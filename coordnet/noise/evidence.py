@@ -68,9 +68,10 @@ def is_uneven(windows: Windows, factors: NoiseFactors) -> bool:
 def differences_show(windows: Windows, factors: NoiseFactors) -> bool:
     """Return whether the channel with least of the signal, a difference of colors, shows noise for sure.
 
-    It is not white nor faint, and its windows have energies that differ as those of noise do, in all directions.
+    It is not white nor faint, and its windows have energies that differ as those of noise do, in all directions. Its
+    variance does not depend on the brightness: that of texture, whose contrast grows with the light, does.
     """
-    if len(factors.spectra) == 1 or len(windows.shape) != 2:
+    if len(factors.spectra) == 1 or len(windows.shape) != 2 or factors.line.gain > 0:
         return False
     spectrum = factors.spectra[0]
     bands = band_powers(windows, factors.spectra[:1])[0]
