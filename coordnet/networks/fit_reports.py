@@ -144,7 +144,7 @@ class KrigingReport(FitReport):
     """The report of kriging: the numbers of the covariance, with a ``smoothness`` of None for the Gaussian one."""
 
     smoothness: float | None
-    scale: float
+    scale: float | list[float]
     nugget: float
 
 

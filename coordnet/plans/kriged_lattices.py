@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
-from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from coordnet.plans.matern import JITTER, factorized, predictors
@@ -24,7 +23,8 @@ MET = 1e-4  # difference from samples, relative to their deviation, with which t
 # Samples along each axis of the parts from which nodes are predicted.
 PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
 
-Covariance = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]  # its argument is a distance in nodes
+# The covariances of two sets of places, in nodes.
+Covariance = Callable[[Float[np.ndarray, "n axes"], Float[np.ndarray, "m axes"]], Float[np.ndarray, "n m"]]
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,7 @@ class Parts:
         return own, np.arange(nodes) - firsts[own]
 
 
-def block_likelihood(
-    covariance: Covariance, between: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]
-) -> float:
+def block_likelihood(k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]) -> float:
     """Return the restricted log-likelihood, up to a constant, of blocks of samples without noise.
 
     Blocks are taken to be independent, each with an unknown mean, and all with the variance of greatest likelihood, one
@@ -93,7 +91,7 @@ def block_likelihood(
     likelihoods" (2014).
     """
     n, blocks, channels = y.shape
-    factor = factorized(covariance(between)).numpy()
+    factor = factorized(k).numpy()
     white = solve_triangular(factor, np.hstack([np.ones((n, 1)), y.reshape(n, -1)]), lower=True, check_finite=False)
     one, z = white[:, 0], white[:, 1:]
     energy, freedom = one @ one, blocks * max(n - 1, 1)
@@ -103,24 +101,22 @@ def block_likelihood(
     return float(-0.5 * (channels * log_volume + freedom * np.log(variances).sum()))
 
 
-def meets_samples(
-    covariance: Covariance, between: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]
-) -> bool:
+def meets_samples(k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]) -> bool:
     """Return whether predictions at samples differ from these by at most ``MET`` of their deviation.
 
     The difference is J K⁻¹ (y - m), with the variance J that is added to the covariance K so that it has a factor. If
     samples are rougher than K, J is noise to the likelihood, and takes off what is rough.
     """
     columns = y.reshape(len(y), -1)
-    left = JITTER * predictors(factorized(covariance(between)), torch.from_numpy(columns))[0].numpy()
+    left = JITTER * predictors(factorized(k), torch.from_numpy(columns))[0].numpy()
     return bool(np.square(left).mean() <= np.square(MET * (columns - columns.mean(0))).mean())
 
 
 def relative_variance(covariance: Covariance, parts: Parts) -> float:
     """Return the variance of the prediction of the node farthest from samples, relative to that of the process."""
     node = [(n - 1) // 2 * step + step // 2 for n, step in zip(parts.lengths, parts.steps, strict=True)]
-    factor = factorized(covariance(cdist(parts.places, parts.places))).numpy()
-    white = solve_triangular(factor, covariance(cdist(parts.places, [node])), lower=True, check_finite=False)
+    factor = factorized(covariance(parts.places, parts.places)).numpy()
+    white = solve_triangular(factor, covariance(parts.places, np.array([node], float)), lower=True, check_finite=False)
     return max(1 - float(np.square(white).sum()), 0.0)
 
 
@@ -136,12 +132,12 @@ def predicted_nodes(
     The ``nugget`` is the variance of the samples' white noise, relative to that of the process.
     """
     y = values[:, torch.from_numpy(parts.samples())].permute(2, 1, 0).flatten(1)
-    k = covariance(cdist(parts.places, parts.places)) + nugget * np.eye(len(parts.places))
+    k = covariance(parts.places, parts.places) + nugget * np.eye(len(parts.places))
     multipliers, means = predictors(factorized(k), y)
     owners = [parts.owners(axis, n) for axis, n in enumerate(grid)]
     local = [np.arange(place.min(), place.max() + 1) for _, place in owners]
     places = np.stack(np.meshgrid(*local, indexing="ij"), -1).reshape(-1, len(grid)).astype(float)
-    weights = torch.from_numpy(covariance(cdist(places, parts.places)))
+    weights = torch.from_numpy(covariance(places, parts.places))
     f = weights @ multipliers + means
     part = np.ravel_multi_index(np.ix_(*(own for own, _ in owners)), [len(starts) for starts in parts.starts])
     place = np.ravel_multi_index(np.ix_(*(at - at.min() for _, at in owners)), [len(at) for at in local])

@@ -97,3 +97,18 @@ def restricted_likelihoods(
         log_volume, freedom = log_volume - np.log(inverse).sum(0) + np.log(energy), freedom + max(len(y) - 1, 1)
     variances = np.maximum(left, np.finfo(float).tiny) / freedom
     return -0.5 * (log_volume + freedom * np.log(variances)), variances
+
+
+def left_out_errors(
+    k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n columns"], ones: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "n columns"]:
+    """Return the difference of each sample from its prediction by the others, whose covariance is k with the noise.
+
+    Notes
+    -----
+    Dubrule, "Cross validation of kriging in a unique neighborhood" (1983).
+    """
+    inverse = np.linalg.inv(k + JITTER * np.eye(len(k)))
+    one = inverse @ ones
+    projected = inverse - np.outer(one, one) / (one @ ones)
+    return projected @ y / projected.diagonal()[:, None]

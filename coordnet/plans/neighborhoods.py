@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from coordnet.plans.kriged_lattices import Covariance
@@ -58,8 +57,8 @@ def _kriged(
     """Return the prediction of the nodes in a window from all samples."""
     nodes = np.mgrid[window].reshape(len(window), -1).T
     parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
-    multipliers, means = predictors(factorized(covariance(cdist(x, x)) + np.diag(noise)), y.T)
-    f = torch.cat([torch.from_numpy(covariance(cdist(part, x))) @ multipliers for part in parts])
+    multipliers, means = predictors(factorized(covariance(x, x) + np.diag(noise)), y.T)
+    f = torch.cat([torch.from_numpy(covariance(part, x)) @ multipliers for part in parts])
     return (f + means).T.reshape(-1, *(side.stop - side.start for side in window))
 
 

@@ -34,14 +34,14 @@ def with_peaks(covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blo
         return covariance
     step = int(parts.places[1].max())  # the only one along an axis of several nodes
     table = covariance_of_nodes(covariance, 1 / np.square(np.abs(np.fft.fft(a, CIRCLE))), step)
-    return lambda r: table[np.rint(r).astype(int)]
+    return lambda x, z: table[np.rint(cdist(x, z)).astype(int)]
 
 
 def innovations(
     covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blocks channels"]
 ) -> Float[np.ndarray, "n signals"]:
     """Return L⁻¹(y - m), with K = LLᵀ the covariance of a block, m its generalized mean, and variance 1 by channel."""
-    factor = factorized(covariance(cdist(parts.places, parts.places))).numpy()
+    factor = factorized(covariance(parts.places, parts.places)).numpy()
     white = solve_triangular(factor, np.hstack([np.ones((len(y), 1)), y.reshape(len(y), -1)]), lower=True)
     one, z = white[:, :1], white[:, 1:]
     u = (z - one * (one.T @ z) / np.square(one).sum()).reshape(y.shape)
@@ -84,7 +84,8 @@ def covariance_of_nodes(
     """
     nodes, middle = step * CIRCLE, CIRCLE // 2 + 1
     r = np.arange(nodes)
-    spectrum = np.fft.fft(covariance(np.minimum(r, nodes - r).astype(float))).real.clip(min=0) + JITTER
+    distances = np.minimum(r, nodes - r)[:, None].astype(float)
+    spectrum = np.fft.fft(covariance(distances, np.zeros((1, 1)))[:, 0]).real.clip(min=0) + JITTER
     alike = spectrum.reshape(step, CIRCLE)  # a column has the frequencies that look the same
     common = np.minimum(gain, gain[middle - round(TOP * middle) : middle].max())
     excess, power = alike.sum(0) * (gain - common), alike * common

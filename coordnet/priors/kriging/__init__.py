@@ -1,0 +1,3 @@
+"""Kriging: Gaussian processes whose covariance maximizes the restricted likelihood of the samples."""
+
+from coordnet.priors.kriging.prior import Kriging as Kriging

@@ -1,0 +1,155 @@
+"""Kriging by a dense linear system of all samples, or of the nearest ones."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.networks.fit_reports import KrigingReport
+from coordnet.plans.matern import decomposed, left_out_errors, restricted_likelihoods
+from coordnet.plans.neighborhoods import MOST_DENSE, kriged
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.kriging.search import KrigingParameters, Likely, P, searched
+from coordnet.priors.plates.field import Field, dimensions
+from coordnet.priors.plates.prior import CLOSE
+from coordnet.sampling.samples import Geometry
+
+# Samples whose likelihood is maximized, at most, and such blocks of more than ``MOST_DENSE`` samples; time grows with
+# the cube of the first. In 27 clouds of 900 to 4,000 points six blocks gain 0.25 dB in the mean over the middle one,
+# and lose 0.2 dB at most. In rows, which have fewer samples, they lose up to 2.7 dB.
+MOST_DECIDING, DECIDING_BLOCKS = 200, 6
+# Points that are drawn instead of those in the middle, at most. In 120 clouds of 150 to 1,000 points, most of them in
+# clusters or tracks or of uneven density, they gain 0.7 dB in the mean, with a standard error of 0.3 dB.
+MOST_DRAWN = 400
+
+
+class KrigingPlan(Plan):
+    """The best linear unbiased prediction of all nodes, by a dense linear system of all samples.
+
+    The encoding is replaced by that of the signal's grid. Gradients flow to the values; the parameters of the prior are
+    held fixed. A ``ValueError`` is raised if the encoding is not Fourier's, the samples are no values at points, or
+    channels have masks of their own.
+    """
+
+    has_gradient = True
+    method = "kriging, dense"
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: KrigingParameters, **options: Any) -> None:
+        if encoding.axis_encoders:
+            raise _checks.wrong("encoding", "a FourierEncoding for kriging", type(encoding).__name__)
+        if geometry.weights is not None and geometry.weights.shape[-1] > 1:
+            raise _checks.wrong("prior", "cn.Adaptive() for channels with masks of their own", "cn.Kriging")
+        geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.Kriging")
+        if isinstance(prior.scale, tuple) and len(prior.scale) != len(geometry.grid):
+            raise _checks.wrong("scale", f"one number, or one for each of {len(geometry.grid)} axes", prior.scale)
+        if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
+            encoding = FourierEncoding.on(geometry.pixels)
+        super().__init__(encoding, geometry, **options)
+        self.is_plain_row = dimensions(geometry.grid) == 1 and not geometry.is_laid
+        self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
+        self.prior = prior
+
+    def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
+        """Return whether a stationary prior is the best of those that were tried, or close, on a lattice with gaps."""
+        if self.geometry.is_laid or self.is_plain_row:
+            return True
+        stationary = [error for prior, error in errors.items() if prior.stationary == prior]
+        return bool(stationary) and min(stationary) <= CLOSE * min(errors.values())
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values; parameters are chosen for each signal."""
+        return solve_each(self._solve, values)
+
+    def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> KrigingParameters:
+        return most_likely(self.prior, self.geometry, values)
+
+    def _predicted(
+        self, prior: KrigingParameters, values: Float[Tensor, "channels *samples"]
+    ) -> Float[Tensor, "channels *grid"]:
+        return predicted(prior, self.geometry, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        numbers: Any = self._most_likely(values[0].detach())
+        scale = list(numbers.scale) if isinstance(numbers.scale, tuple) else numbers.scale
+        f = self._predicted(numbers, values[0])
+        shape: Any = self.encoding.shape
+        report = KrigingReport(
+            method=self.method,
+            device="cpu",
+            smoothness=None if numbers.smoothness == math.inf else numbers.smoothness,
+            scale=scale,
+            nugget=numbers.nugget,
+        )
+        return Fitted(continue_smoothly(f[None], shape, 2).to(values), report)
+
+
+def predicted(
+    prior: KrigingParameters, geometry: Geometry, values: Float[Tensor, "channels *samples"]
+) -> Float[Tensor, "channels *grid"]:
+    """Return the best linear unbiased prediction of all nodes, in float64 on the CPU; see ``kriged``."""
+    known, x, weights = _places(geometry)
+    y = values.cpu().double().flatten(1)[:, known]
+    return kriged(prior.covariance, (prior.nugget or 0.0) / weights, x, y, geometry.grid)
+
+
+def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> P:
+    """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
+
+    The likelihood is that of blocks of the samples, which are taken to be independent, each with a variance of its own.
+    After each block the less likely half of the covariances is left out.
+    """
+    known, x, weights = _places(geometry)
+    y = values.cpu().double().flatten(1)[:, known].T.numpy()
+    distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
+    nuggets, roots = prior.nuggets, np.sqrt(weights)[:, None]
+    blocks = [(x[near], roots[near], roots[near] * y[near]) for near in _blocks(x, is_laid=geometry.is_laid)]
+
+    def likeliest(tried: Iterable[P]) -> Likely[P]:
+        totals = {one: np.zeros(len(nuggets)) for one in tried}
+        for at, root, z in blocks:
+            for one, total in totals.items():
+                k = decomposed(root * one.covariance(at, at) * root.T)
+                total += restricted_likelihoods([(k, z, root[:, 0])], nuggets)[0].sum(0)
+            likely = sorted(totals, key=lambda one: -totals[one].max())
+            totals = {one: totals[one] for one in likely[: math.ceil(len(totals) / 2)]}
+        best, total = next(iter(totals.items()))
+        return float(total.max()), replace(best, nugget=float(nuggets[total.argmax()]))
+
+    def error(tried: P) -> float:
+        each = []
+        for at, root, z in blocks:
+            k = root * tried.covariance(at, at) * root.T + (tried.nugget or 0.0) * np.eye(len(at))
+            each.append(left_out_errors(k, z, root[:, 0]))
+        return float(np.square(np.concatenate(each)).mean())
+
+    return searched(prior, distance, geometry.grid, likeliest, error)
+
+
+def _blocks(x: Float[np.ndarray, "n axes"], *, is_laid: bool) -> list[Int[np.ndarray, " _"]]:
+    """Return the ``MOST_DECIDING`` samples in the middle, or nearest to several of more than ``MOST_DENSE`` samples.
+
+    These are spread along the longest axis. Of up to ``MOST_DENSE`` points on nodes that were ``laid`` for them,
+    ``MOST_DRAWN`` are drawn at random instead: those in the middle may be of one cluster, which says nothing of others.
+    """
+    if is_laid and len(x) <= MOST_DENSE:
+        return [np.sort(np.random.default_rng(0).permutation(len(x))[:MOST_DRAWN])]
+    middles = np.median(x, axis=0)[None]
+    if len(x) > MOST_DENSE:
+        along = np.argsort(x[:, np.ptp(x, axis=0).argmax()], kind="stable")
+        middles = x[along[(2 * np.arange(DECIDING_BLOCKS) + 1) * len(x) // (2 * DECIDING_BLOCKS)]]
+    return [np.sort(np.abs(x - middle).sum(1).argsort()[:MOST_DECIDING]) for middle in middles]
+
+
+def _places(geometry: Geometry) -> tuple[Tensor, Float[np.ndarray, "n axes"], Float[np.ndarray, " n"]]:
+    """Return which samples are known, their places in nodes of the lattice, and the weights of their squared errors."""
+    known = (geometry.full_weights[..., 0] > 0).flatten().cpu()
+    field = Field.of(geometry, torch.zeros(1, *geometry.shape))
+    return known, field.positions, field.weights

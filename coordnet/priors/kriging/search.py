@@ -1,0 +1,131 @@
+"""The search for the parameters of kriging that have the greatest restricted likelihood."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from scipy.spatial.distance import cdist
+
+from coordnet import _checks
+from coordnet.plans.matern import SMOOTHNESSES, covariance
+
+RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
+# Variances of noise that are tried, relative to the process's, which may be a hundred times that of the samples if its
+# scale is longer than their extent.
+NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
+# Gain in log-likelihood from which on another scale along an axis is taken.
+GAIN = 4.0
+
+
+@dataclass(frozen=True)
+class KrigingParameters:
+    """The parameters of ``Kriging``, as its plans take them; it says what they are."""
+
+    smoothness: float | None = None
+    scale: float | tuple[float, ...] | None = None
+    nugget: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.smoothness is not None and self.smoothness not in SMOOTHNESSES:
+            raise _checks.wrong("smoothness", "0.5, 1.5, 2.5, 3.5 or inf", self.smoothness)
+        for scale in self.scale if isinstance(self.scale, tuple) else (self.scale,):
+            if scale is not None:
+                _checks.positive("scale", scale)
+        if self.nugget is not None:
+            _checks.nonnegative("nugget", self.nugget)
+
+    def covariance(self, x: Float[np.ndarray, "n axes"], z: Float[np.ndarray, "m axes"]) -> Float[np.ndarray, "n m"]:
+        """Return the covariances of places in nodes; parameters that are not given are 0.5 and 1."""
+        scale = np.array(self.scale or 1.0)
+        return covariance(self.smoothness or SMOOTHNESSES[0], cdist(x / scale, z / scale))
+
+    def by_axis(self, grid: tuple[int, ...]) -> Float[np.ndarray, " axes"]:
+        """Return the scale along each axis of a grid; 1 if none is given."""
+        return np.broadcast_to(np.array(self.scale or 1.0), len(grid))
+
+    def mean_scale(self, grid: tuple[int, ...]) -> float:
+        """Return the geometric mean of the scales along the axes of more than one node."""
+        return float(np.exp(np.log(self.by_axis(grid)[np.array(grid) > 1]).mean()))
+
+    @property
+    def searches(self) -> bool:
+        """Whether a parameter is not given, so that a fit chooses it."""
+        return None in (self.smoothness, self.scale, self.nugget)
+
+    @property
+    def nuggets(self) -> Float[np.ndarray, " m"]:
+        """The variances of noise that are tried, relative to the process's."""
+        return np.array(NUGGETS if self.nugget is None else (self.nugget,))
+
+
+P = TypeVar("P", bound=KrigingParameters)
+Likely = tuple[float, P]  # a log-likelihood, and the parameters that have it
+
+
+def searched(
+    prior: P,
+    distance: float,
+    grid: tuple[int, ...],
+    likeliest: Callable[[Iterable[P]], Likely[P]],
+    error: Callable[[P], float],
+) -> P:
+    """Return the likeliest parameters of those that are tried, with a scale for each axis where that is better.
+
+    First all axes have one scale. Then the scale along one axis after another is doubled or halved, and all covariances
+    are tried once more with the ratios of scales that are found. Each of these steps gains ``GAIN`` in log-likelihood,
+    and samples are predicted better by the others: the likelihood alone is sure of wrong scales where signals have
+    edges.
+
+    Parameters
+    ----------
+    prior : KrigingParameters
+        The parameters; those that are given are kept.
+    distance : float
+        The mean distance of samples, in nodes.
+    grid : tuple of int
+        The lengths of the signal's own grid.
+    likeliest : function
+        It returns the likeliest of some covariances, with its nugget.
+    error : function
+        It returns the mean squared error with which samples are predicted by the others.
+    """
+    best = likeliest(covariances(prior, distance))
+    if prior.scale is not None or sum(n > 1 for n in grid) < 2:
+        return best[1]
+
+    def is_better(tried: Likely[P]) -> bool:
+        return tried[0] > best[0] + GAIN and error(tried[1]) < error(best[1])
+
+    while True:
+        start = best
+        while is_better(tried := likeliest(stretched(best[1], grid))):
+            best = tried
+        if best is start:
+            return best[1]
+        ratios = best[1].by_axis(grid) / best[1].mean_scale(grid)
+        if not is_better(tried := likeliest(covariances(prior, distance * ratios))):
+            return best[1]
+        best = tried
+
+
+def covariances(prior: P, distance: float | Float[np.ndarray, " axes"]) -> Iterator[P]:
+    """Yield the prior with each covariance that is tried, for a mean distance of samples in nodes, or one by axis."""
+    smoothnesses = SMOOTHNESSES if prior.smoothness is None else (prior.smoothness,)
+    scales = [_plain(distance * s) for s in RELATIVE_SCALES] if prior.scale is None else [prior.scale]
+    for smoothness, scale in itertools.product(smoothnesses, scales):
+        yield replace(prior, smoothness=smoothness, scale=scale)
+
+
+def stretched(prior: P, grid: tuple[int, ...]) -> Iterator[P]:
+    """Yield the prior with the scale along each axis of more than one node doubled, and with it halved."""
+    for axis, factor in itertools.product(np.flatnonzero(np.array(grid) > 1), (2.0, 0.5)):
+        scale = prior.by_axis(grid) * np.where(np.arange(len(grid)) == axis, factor, 1.0)
+        yield replace(prior, scale=_plain(scale))
+
+
+def _plain(scale: float | Float[np.ndarray, " axes"]) -> float | tuple[float, ...]:
+    """Return a scale as a parameter, which can be compared."""
+    return tuple(scale.tolist()) if isinstance(scale, np.ndarray) else scale
