@@ -22,7 +22,7 @@ from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.priors.kriging import lattice_plans
 from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
 from coordnet.priors.kriging.plan import predicted
-from coordnet.priors.kriging.search import RELATIVE_SCALES, searched
+from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, searched
 from coordnet.priors.snapped import Snapped
 from coordnet.sampling.scattered import MARGIN
 

@@ -24,7 +24,7 @@ from coordnet.plans.kriged_lattices import (
 from coordnet.plans.matern import SMOOTHNESSES, decomposed, left_out_errors, restricted_likelihoods
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.kriging.plan import KrigingPlan
-from coordnet.priors.kriging.search import KrigingParameters, Likely, searched
+from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, searched
 from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.axes import ByAxes
 

@@ -17,7 +17,7 @@ from coordnet.networks.fit_reports import KrigingReport
 from coordnet.plans.matern import decomposed, left_out_errors, restricted_likelihoods
 from coordnet.plans.neighborhoods import MOST_DENSE, kriged
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.priors.kriging.search import KrigingParameters, Likely, P, searched
+from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, P, searched
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.priors.plates.prior import CLOSE
 from coordnet.sampling.samples import Geometry

@@ -10,7 +10,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.base import FEW_SAMPLES, Prior, Setting
 from coordnet.priors.kriging.lattice_plans import LatticeKrigingPlan, WholeKrigingPlan
 from coordnet.priors.kriging.plan import KrigingPlan
-from coordnet.priors.kriging.search import KrigingParameters
+from coordnet.priors.kriging.scale_search import KrigingParameters
 from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.samples import Geometry
 
