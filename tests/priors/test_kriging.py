@@ -507,3 +507,12 @@ def test_wrong_numbers_are_refused():
     for wrong in ({"smoothness": 1.0}, {"scale": 0.0}, {"scale": (1.0, 0.0)}, {"nugget": -1.0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             cn.Kriging(**wrong)
+
+
+@pytest.mark.parametrize("side, is_tried", [(40, True), (100, False)])
+def test_few_samples_are_kriged_though_another_prior_is_far_better_in_windows(side, is_tried):
+    known = torch.arange(side * side).reshape(side, side) % 2 == 0
+    lattice = cn.sample(torch.zeros(side, side, 1), known).geometry
+    plan = cn.Kriging().plan(cn.FourierEncoding.like(lattice), lattice)
+    assert plan.is_promising({cn.Adaptive(): 4.0, cn.Local(): 1.0}, 1.0) == is_tried
+    assert plan.is_promising({cn.Adaptive(): 1.0, cn.Local(): 1.0}, 1.0)
