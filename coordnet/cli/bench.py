@@ -111,7 +111,7 @@ def series(training: Training, workers: Workers, records: Records) -> int:
 @bench.command(cls=Helped)
 @grouped
 def kinds(workers: Workers, records: Records, only: Only = None, quick: Quick = False) -> int:
-    """Measure the default on fields of every kind that packages ship, beside SciPy's best with hindsight.
+    """Measure the default on fields of every kind that packages ship, beside the best peer with hindsight.
 
     --only takes the names of fields, such as dem,ecg; all whose packages are installed if not given.
     """

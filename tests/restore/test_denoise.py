@@ -138,7 +138,7 @@ def test_the_middle_decides_the_prior():
     y = noisy(truth, 0.1)
     made, adaptive = (cn.denoise(y, 0.1, prior=prior) for prior in ("auto", cn.Adaptive()))
     tried, score = made.report.tried, cn.psnr(made.signal, truth, clip=False)
-    assert made.report.prior == "local" and tried["local"] < tried["adaptive"]
+    assert "local" in made.report.prior and "adaptive" not in made.report.prior and tried["local"] < tried["adaptive"]
     assert score > cn.psnr(adaptive.signal, truth, clip=False) + 0.3
     assert made.expected_psnr == pytest.approx(score, abs=2)  # the picture is small and smooth
     flat = noisy(torch.full((100, 100, 1), 0.5), 0.1, seed=1)
