@@ -123,7 +123,7 @@ def test_a_run_goes_on_from_the_committed_records_of_kinds(field):
             side = FIELD_SIDES[len(cell["signal"]["grid"])]
             assert study.cell(field, side, cell["task"], cell["method"]["name"], cell["device"]).key == key
             found += 1
-    assert found == 12
+    assert found == 14
 
 
 def test_a_run_goes_on_from_the_committed_records_of_cubes():
