@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 import coordnet as cn
 from coordnet.priors.variation.minimum import differences, divergence, proximal
 from coordnet.priors.variation.plan import _sure_share, _tried
-from coordnet.priors.variation.whole import STRENGTHS
+from coordnet.priors.variation.whole import OVER_NOISE
 from coordnet.sampling.grids import AreaLattice
 
 DOUBLE = torch.float64
@@ -118,7 +118,7 @@ def test_noisy_values_take_the_strength_of_least_error_and_its_proximal_map(gene
         fit = cn.fit(samples, prior=cn.TotalVariation(noise=0.1))
         found, strength = fit.render(alignment="sample"), fit.report.strength
         v, flow = y.movedim(-1, 0), torch.zeros_like(differences(y.movedim(-1, 0)))
-        tried = {s: proximal(v, 0.1 * s, flow, 2000)[0].movedim(0, -1) for s in STRENGTHS}
+        tried = {s: proximal(v, 0.1 * s, flow, 2000)[0].movedim(0, -1) for s in OVER_NOISE}
         least = min(float((f - truth).square().mean()) for f in tried.values())
         assert float((found - truth).square().mean()) < 10**0.03 * least
         torch.testing.assert_close(found, proximal(v, strength, flow, 2000)[0].movedim(0, -1), atol=0.01, rtol=0)
@@ -136,10 +136,12 @@ def test_gaps_of_a_noisy_row_are_crossed_by_lines_between_the_samples_without_no
 
 
 @pytest.mark.slow
-def test_a_noisy_row_with_gaps_and_steps_takes_total_variation(generator):
+@pytest.mark.parametrize("grid", [(500,), (1, 500)])
+def test_a_noisy_row_with_gaps_and_steps_takes_total_variation(grid, generator):
     truth = torch.repeat_interleave(torch.tensor([0.2, 0.8, 0.5, 0.9, 0.1]), 100)[:, None].to(DOUBLE)
     y = truth + 0.05 * torch.randn(truth.shape, dtype=DOUBLE, generator=generator)
-    fit = cn.fit(cn.sample(y, torch.rand(500, generator=generator) < 0.3))
+    known = torch.rand(500, generator=generator) < 0.3
+    fit = cn.fit(cn.sample(y.reshape(*grid, 1), known.reshape(grid)))
     weights = {candidate.prior.split(":")[0]: candidate.weight for candidate in fit.report.candidates}
     assert weights["total-variation"] > 0.2
 
@@ -180,7 +182,7 @@ def test_what_does_not_suit_is_refused_in_one_line():
         cn.TotalVariation(0.0)
     with pytest.raises(ValueError, match="`noise`: expected none beside a pilot"):
         cn.TotalVariation(pilot=cn.Adaptive(), noise=0.1)
-    with pytest.raises(ValueError, match="`geometry`: expected a whole lattice or a row"):
+    with pytest.raises(ValueError, match="`prior`: expected cn.Local.., unless the noisy samples"):
         cn.fit(cn.sample(STEPPED, "random:0.5"), prior=cn.TotalVariation(noise=0.1))
     cells = cn.Samples(AreaLattice((8, 8), (2, 2)), torch.zeros(4, 4, 1))
     for samples in (cells, cn.sample(STEPPED, "every:2")):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.interpolate import make_interp_spline
 from torch import Tensor
 
@@ -19,7 +19,7 @@ from coordnet.priors.variation.minimum import Signal, differences, proximal
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-STRENGTHS = tuple(0.5 * 1.6**k for k in range(7))  # strengths that are tried, in standard deviations of the noise
+OVER_NOISE = tuple(0.5 * 1.6**k for k in range(7))  # strengths that are tried, in standard deviations of the noise
 DECIDING_NODES = 2**14  # nodes of the middle of a lattice that choose among them
 # Steps of the proximal map, which go on from one strength to the next. With four times as many the error changes by
 # less than 0.02 dB on eleven rows and fields.
@@ -45,32 +45,30 @@ class NoisyVariationPlan(Plan):
     ) -> None:
         super().__init__(encoding, geometry, **options)
         self.noise, self.strength, self.steps = noise, strength, STEPS[sum(n > 1 for n in geometry.grid)]
-        weights = geometry.full_weights
-        is_row, has_one_mask = len(geometry.grid) == 1, geometry.is_binary and weights.shape[-1] == 1
-        is_known = geometry.is_whole_lattice or (is_row and has_one_mask and geometry.shape == geometry.grid)
-        if not (is_known and geometry.is_nodal) or geometry.is_strided:
-            expected = "a whole lattice or a row with gaps, for total variation with noise"
-            raise _checks.wrong("geometry", expected, type(geometry).__name__)
-        self.known = None if geometry.is_whole_lattice else np.flatnonzero(weights[..., 0].cpu().numpy())
+        weights, is_nodal = geometry.full_weights, geometry.is_nodal and geometry.shape == geometry.grid
+        has_one_mask, has_gaps = geometry.is_binary and weights.shape[-1] == 1, geometry.density < 1
+        is_row = sum(n > 1 for n in geometry.grid) <= 1
+        if not (is_nodal and has_one_mask and (is_row or not has_gaps)):
+            expected = "cn.Local(), unless the noisy samples are a whole lattice or a row with gaps"
+            raise _checks.wrong("prior", expected, "cn.TotalVariation")
+        self.known = np.flatnonzero(weights.cpu().numpy()) if has_gaps else None
 
     @torch.no_grad()
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        y = values[0] if self.known is None else values[0][:, self.known]
+        y = values[0] if self.known is None else values[0].flatten(1)[:, self.known]
         part = y[(slice(None), *middle(tuple(y.shape[1:]), DECIDING_NODES))]
         strength = self._chosen(part) if self.strength is None else self.strength
         f, _ = proximal(y, strength, torch.zeros_like(differences(y)), self.steps)
-        if self.known is not None:
-            f = make_interp_spline(self.known, f.cpu().numpy(), 1, axis=1)(self._within)
-            f = torch.from_numpy(f).to(values)
+        f = f if self.known is None else self._across_gaps(self.known, f)
         method = f"the proximal map of total variation, strength {strength:.3g}"
         report = VariationReport(method=method, strength=strength, iterations=self.steps)
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report)
 
-    @property
-    def _within(self) -> np.ndarray:
-        """The nodes of a row with gaps; in place of those beyond its outermost samples, these."""
-        assert self.known is not None
-        return np.arange(self.geometry.grid[0]).clip(self.known[0], self.known[-1])
+    def _across_gaps(self, known: Int[np.ndarray, " n"], f: Float[Tensor, "channels n"]) -> Signal:
+        """Return a row by lines between its known nodes, constant beyond them."""
+        within = np.arange(math.prod(self.geometry.grid)).clip(known[0], known[-1])
+        lines = make_interp_spline(known, f.cpu().numpy(), 1, axis=1)(within)
+        return torch.from_numpy(lines).to(f).reshape(-1, *self.geometry.grid)
 
     def _chosen(self, y: Signal) -> float:
         """Return the strength of least expected error on some values: of rising ones, the last before it grows."""
@@ -78,7 +76,7 @@ class NoisyVariationPlan(Plan):
         step, best, least = PROBE * self.noise * signs.to(y), 0.0, math.inf
         both = torch.cat([y, y + step])
         flow, before = torch.zeros_like(differences(both)), 0.0
-        for strength in (self.noise * factor for factor in STRENGTHS):
+        for strength in (self.noise * factor for factor in OVER_NOISE):
             f, flow = proximal(both, strength, flow * before / strength, self.steps)
             before, (f, moved) = strength, f.chunk(2)
             spread = self.noise**2 * float(((moved - f) * step).mean() / step.square().mean())
