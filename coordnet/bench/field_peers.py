@@ -1,17 +1,20 @@
 """The peers of ``coordnet bench kinds``: SciPy's interpolations and smoothers at parameters that truth chooses."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.interpolate import RBFInterpolator, SmoothBivariateSpline, griddata, make_interp_spline
 from scipy.interpolate import make_smoothing_spline as smoothing_spline
 from scipy.ndimage import gaussian_filter
-from skimage.restoration import denoise_nl_means, denoise_tv_chambolle, denoise_wavelet
+from torch import Tensor
 
+from coordnet.bench.experiment import Case
 from coordnet.bench.field_samplings import Given, Known, Values
+from coordnet.bench.peers import best_total_variation, non_local_means, wavelet
 from coordnet.bench.points_study import KERNELS
 
 NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
@@ -67,50 +70,37 @@ def line(given: Given) -> Values:
     return smoothing_spline(given.points[:, 0], given.values)(np.arange(len(given.truth)))
 
 
-def filtered(given: Given) -> Values:
+def filtered(case: Case) -> Tensor:
     """Smooth every node by the Gaussian filter whose width is best with hindsight."""
-    return _best(given, (gaussian_filter(_noisy(given), width) for width in FILTER_WIDTHS))
+    values = case.samples.values
+    smooth = (gaussian_filter(values[..., 0].numpy(), width) for width in FILTER_WIDTHS)
+    return case.best(torch.from_numpy(made).unsqueeze(-1) for made in smooth)
 
 
-def total_variation(given: Given) -> Values:
-    """Denoise every node by total variation, whose weight is best with hindsight."""
-    weights = (given.noise * factor for factor in TV_OVER_NOISE)
-    return _best(given, (denoise_tv_chambolle(_noisy(given), weight) for weight in weights))
+def _denoised(given: Given, method: Callable[[Case], Tensor]) -> Values:
+    def score(estimate: Tensor) -> float:
+        return decibels(estimate[..., 0].numpy(), given.truth, given.scored)
 
-
-def wavelets(given: Given) -> Values:
-    """Denoise every node by wavelets with BayesShrink, told the noise."""
-    options: Any = {"sigma": given.noise, "wavelet": "sym4", "method": "BayesShrink", "rescale_sigma": True}
-    return denoise_wavelet(_noisy(given), **options)
-
-
-def non_local_means(given: Given) -> Values:
-    """Denoise every node by non-local means, told the noise, with the parameters of scikit-image's example."""
-    options: Any = {"h": 0.6 * given.noise, "sigma": given.noise, "patch_size": 5, "patch_distance": 6}
-    return denoise_nl_means(_noisy(given), fast_mode=True, **options)
-
-
-def _noisy(given: Given) -> Values:
-    assert given.noisy is not None
-    return given.noisy
-
-
-def _best(given: Given, estimates: Iterable[Values]) -> Values:
-    return max(estimates, key=lambda estimate: decibels(estimate, given.truth, given.scored))
+    return method(Case(given.samples, given.noise, score=score))[..., 0].numpy()
 
 
 def _denoisers(given: Given) -> dict[str, Callable[[], Values]]:
-    dims = given.truth.ndim
-    named = {"Gaussian filter": filtered, "total variation": total_variation, "wavelets, true σ": wavelets}
-    named |= {"smoothing spline, GCV": line} if dims == 1 else {"non-local means, true σ": non_local_means}
-    return {name: partial(work, given) for name, work in named.items()}
+    methods = {
+        "Gaussian filter": filtered,
+        "total variation": partial(best_total_variation, weights=TV_OVER_NOISE),
+        "wavelets, true σ": wavelet,
+    }
+    if given.truth.ndim > 1:
+        methods["non-local means, true σ"] = non_local_means
+    named = {name: partial(_denoised, given, method) for name, method in methods.items()}
+    return named if given.truth.ndim > 1 else named | {"smoothing spline, GCV": partial(line, given)}
 
 
 def peers(given: Given) -> dict[str, Callable[[], Values]]:
     """Return the peers that suit what is given of a field, by their names."""
     if given.lattice is not None:
         return {f"spline {k}": partial(spline, given, k) for k in PEER_DEGREES}
-    if given.noisy is not None:
+    if given.is_full:
         return _denoisers(given)
     dims, radials = given.truth.ndim, product(KERNELS, ["" if given.noise == 0 else ", smoothing"])
     suitable: dict[str, Callable[[], Values]] = {}

@@ -29,17 +29,17 @@ class Given:
     values: Float[np.ndarray, " n"]
     lattice: Values | None = None  # values on every second node
     mask: Known | None = None  # the known nodes around gaps, which ``inpaint`` takes
-    noisy: Values | None = None  # values on every node with noise, which ``denoise`` takes
     noise: float = 0.0
 
-
-def _with_noise(truth: Values, noise: float) -> Values:
-    return truth + noise * np.random.default_rng(1).standard_normal(truth.shape)
+    @property
+    def is_full(self) -> bool:
+        """Whether every node is given, so that ``denoise`` takes them."""
+        return len(self.values) == self.truth.size
 
 
 def _at_nodes(truth: Values, known: Known, noise: float = 0.0, **more: Any) -> Given:
     """Give a field at its known nodes, with white noise of this deviation, for which all nodes are scored."""
-    observed = _with_noise(truth, noise)
+    observed = truth + noise * np.random.default_rng(1).standard_normal(truth.shape)
     samples = sample(torch.from_numpy(observed).unsqueeze(-1), torch.from_numpy(known))
     points = np.stack(np.nonzero(known), 1).astype(float)
     return Given(truth, ~known | (noise > 0), samples, points, observed[known], noise=noise, **more)
@@ -70,11 +70,6 @@ def gaps(truth: Values) -> Given:
     return _at_nodes(truth, known, mask=known)
 
 
-def noisy(truth: Values, noise: float) -> Given:
-    """Give every node, with noise."""
-    return _at_nodes(truth, np.ones(truth.shape, bool), noise, noisy=_with_noise(truth, noise))
-
-
 def scattered(truth: Values) -> Given:
     """Give points between the nodes: the field's nodes are every second one, and points are drawn from the others."""
     part = (slice(None, None, 2),) * truth.ndim
@@ -96,5 +91,5 @@ SAMPLINGS: Mapping[str, Callable[[Values], Given]] = {
     "gaps": gaps,
     "points between": scattered,
     f"three tenths, σ = {NOISE_SIGMA}": partial(at_random, share=0.3, noise=NOISE_SIGMA),
-    f"every node, σ = {NOISE_SIGMA}": partial(noisy, noise=NOISE_SIGMA),
+    f"every node, σ = {NOISE_SIGMA}": partial(at_random, share=1.0, noise=NOISE_SIGMA),
 }

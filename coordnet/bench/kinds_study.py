@@ -52,9 +52,9 @@ def ours(given: Given, device: str) -> Tensor:
     if given.mask is not None:
         made = inpaint(torch.from_numpy(given.truth).unsqueeze(-1).to(device), torch.from_numpy(given.mask))
         return torch.as_tensor(made.signal)[..., 0]
-    if given.noisy is not None:
-        return torch.as_tensor(denoise(torch.from_numpy(given.noisy).unsqueeze(-1).to(device)).signal)[..., 0]
     samples = Samples(given.samples.geometry, given.samples.values.to(device))
+    if given.is_full:
+        return torch.as_tensor(denoise(samples.values).signal)[..., 0]
     return fit(samples).render(given.truth.shape, alignment="sample")[..., 0]
 
 

@@ -1,7 +1,8 @@
 """Every other library's method, once, by what it does: interpolate, remove noise, demosaic, invert measurements."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -170,16 +171,16 @@ def block_matching(case: Case) -> Tensor:
     return torch.from_numpy(np.asarray(made)).reshape(values.shape).to(values)
 
 
-def best_total_variation(case: Case) -> Tensor:
-    """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
-    weights = (weight * case.noise for weight in WEIGHTS)
-    return case.best(_restored(case, restoration.denoise_tv_chambolle, weight=weight) for weight in weights)
+def best_total_variation(case: Case, weights: Sequence[float] = WEIGHTS) -> Tensor:
+    """Denoise by ``denoise_tv_chambolle`` with the best of some weights, in units of the noise, with hindsight."""
+    denoise = partial(_restored, case, restoration.denoise_tv_chambolle)
+    return case.best(denoise(weight=weight * case.noise) for weight in weights)
 
 
 def _restored(case: Case, function: Callable[..., Any], **options: Any) -> Tensor:
     """Apply a function of scikit-image to a picture in float64."""
     image = function(case.samples.values.double().cpu().numpy(), channel_axis=-1, **options)
-    return torch.from_numpy(np.asarray(image)).to(case.samples.values)
+    return torch.from_numpy(np.asarray(image)).reshape(case.samples.values.shape).to(case.samples.values)
 
 
 def demosaiced(case: Case, kind: str) -> Tensor:

@@ -106,7 +106,7 @@ def test_smoothing_beats_interpolation_where_there_is_noise():
 @pytest.mark.parametrize("grid", [(300,), (40, 36), (24, 20, 22)], ids=len)
 def test_each_denoiser_removes_noise_of_a_wave(grid):
     given = SAMPLINGS["every node, σ = 0.05"](wave(*grid))
-    noisy = decibels(given.noisy, given.truth, given.scored)
+    noisy = decibels(given.samples.values[..., 0].numpy(), given.truth, given.scored)
     assert noisy == pytest.approx(-20 * np.log10(given.noise), abs=1)
     for name, work in peers(given).items():
         assert decibels(work(), given.truth, given.scored) > noisy + 2, name
@@ -120,7 +120,7 @@ def test_the_default_is_that_of_fit_inpaint_and_denoise():
     expected = cn.inpaint(torch.from_numpy(truth).unsqueeze(-1), torch.from_numpy(given.mask)).signal[..., 0]
     assert np.array_equal(made, expected)
     given = SAMPLINGS["every node, σ = 0.05"](truth)
-    assert np.array_equal(kinds.ours(given, "cpu").numpy(), cn.denoise(given.noisy[..., None]).signal[..., 0])
+    assert np.array_equal(kinds.ours(given, "cpu").numpy(), cn.denoise(given.samples.values).signal[..., 0])
     given = SAMPLINGS["points between"](wave(29, 27))
     inside = np.pad(np.ones([n - 4 for n in given.truth.shape], bool), 2)
     assert decibels(kinds.ours(given, "cpu").numpy(), given.truth, inside) > 60  # less if it were moved by a hundredth
