@@ -277,7 +277,7 @@ class StackReport(FitReport):
 
 @dataclass(frozen=True, kw_only=True)
 class VariationReport(FitReport):
-    """The report of a fit of least total variation; ``strength`` is the weight of that in units of the values."""
+    """The report of total variation among noise; ``strength`` is its weight, in units of the values."""
 
     strength: float
 

@@ -16,8 +16,7 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 # Variances of noise that are tried, relative to the process's, which may be a hundred times that of the samples if its
 # scale is longer than their extent.
 NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
-# Gain in log-likelihood from which on another scale along an axis is taken.
-GAIN = 4.0
+GAIN = 4.0  # gain in log-likelihood for which a scale of its own is taken along an axis
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,8 @@ def searched(
     """Return the likeliest parameters of those that are tried, with a scale for each axis where that is better.
 
     First all axes have one scale. Then the scale along one axis after another is doubled or halved, and all covariances
-    are tried once more with the ratios of scales that are found. Each of these steps gains ``GAIN`` in log-likelihood,
-    and samples are predicted better by the others: the likelihood alone is sure of wrong scales where signals have
-    edges.
+    are tried once more with the ratios of scales that are found. A step is taken if it gains ``GAIN`` in log-likelihood
+    and lowers the ``error``: the likelihood alone is sure of wrong scales where signals have edges.
 
     Parameters
     ----------
@@ -90,7 +88,7 @@ def searched(
     likeliest : function
         It returns the likeliest of some covariances, with its nugget.
     error : function
-        It returns the mean squared error with which samples are predicted by the others.
+        It returns the mean squared error of each sample's prediction from the others.
     """
     best = likeliest(covariances(prior, distance))
     if prior.scale is not None or sum(n > 1 for n in grid) < 2:
