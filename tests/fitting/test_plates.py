@@ -301,6 +301,7 @@ def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared
     assert fitted(shown, cn.Adaptive()).report.tried
 
 
+@pytest.mark.slow
 def test_scattered_points_of_a_field_take_plates(generator):
     points = torch.rand(90, 2, generator=generator, dtype=torch.float64) * 0.9
     values = 0.5 + 0.3 * (5 * points.sum(1, keepdim=True)).sin()

@@ -155,6 +155,7 @@ def test_the_weights_of_tiles_sum_to_one(periodic):
     np.testing.assert_allclose(total, 1)
 
 
+@pytest.mark.slow
 def test_points_on_both_sides_of_the_date_line_lie_beside_each_other():
     """The fit does not depend on where longitudes jump."""
     places = RNG.uniform((150, -30), (210, 20), (150, 2))

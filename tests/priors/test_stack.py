@@ -322,6 +322,7 @@ def test_smooth_fields_take_plates_or_kriging_and_photographs_the_local_prior(pa
     assert "local" in cn.fit(cn.sample(picture, pattern, **options)).report.used("auto")
 
 
+@pytest.mark.slow
 def test_plates_of_smooth_fields_are_sought_however_good_the_adaptive_prior_is():
     """Near the border all candidates err alike, so that those of high order may be far from the best before."""
     y, x = torch.meshgrid(*2 * [torch.arange(48.0, dtype=torch.float64) / 48], indexing="ij")
@@ -476,6 +477,7 @@ def test_draws_are_those_of_the_adaptive_candidate():
     assert fit.draw(2, generator=torch.Generator().manual_seed(0)).shape == (2, 24, 24, 3)
 
 
+@pytest.mark.slow
 def test_candidates_at_scattered_points_share_the_blending_of_plates(generator):
     points = torch.rand(150, 2, generator=generator).double() * 0.9
     geometry = cn.ScatteredPoints((16, 16), points)

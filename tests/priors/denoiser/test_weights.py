@@ -312,6 +312,7 @@ def blurred():
     return cn.Measurements(BLUR, values), cn.fit(cn.Measurements(BLUR, values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [blur, constant])
 def test_measurements_are_fitted_as_without_a_denoiser_that_does_not_suit(f, blurred):
     samples, ours = blurred
@@ -320,6 +321,7 @@ def test_measurements_are_fitted_as_without_a_denoiser_that_does_not_suit(f, blu
     assert "denoiser" not in str(found.report.prior)
 
 
+@pytest.mark.slow
 def test_measurements_take_the_weight_that_suits_hidden_ones(blurred):
     samples, ours = blurred
     found = cn.fit(samples, prior=cn.Denoiser(known_in_any_range))
