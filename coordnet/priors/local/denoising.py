@@ -23,7 +23,7 @@ from coordnet.linalg.machine import at_once, cholesky
 from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.local.classes import Channels, gray_shapes, joint_shapes
-from coordnet.priors.local.mixture import ENERGIES, MOST_ROUNDS, Mixture, Moments, SharedPatches
+from coordnet.priors.local.mixture import ENERGIES, Mixture, Moments, SharedPatches
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.similar_patches import box_sums, references, similar
@@ -199,7 +199,7 @@ class LocalDenoiser:
         joint = len(y) == 3 and len(lattice) == 2
         patches = SIDES.get(len(lattice), ())
         grouped = patches if all(p <= n for patch in patches for p, n in zip(patch, lattice, strict=True)) else ()
-        total = (1 if joint else len(y)) * (1 + self._rounds) + len(grouped)
+        total = (1 if joint else len(y)) * (1 + self.prior.useful_rounds) + len(grouped)
         with tqdm(total=total, desc="patches", disable=not self.progress, leave=None, dynamic_ncols=True) as bar:
             f, spread, estimates = self._posterior(y, variance(smoothed(y)), noise, joint, bar)
             for patch in grouped:
@@ -208,10 +208,6 @@ class LocalDenoiser:
         method = "posterior means of patches, local prior" + bool(grouped) * ", then groups of similar patches"
         learned = estimates[0].learned(span)
         return Cleaned(span * f + mean, span**2 * spread, learned, method)
-
-    @property
-    def _rounds(self) -> int:
-        return min(MOST_ROUNDS, self.prior.rounds)
 
     def _posterior(
         self, noisy: Signal, variance: Tensor, noise: float, joint: bool, bar: tqdm
@@ -264,7 +260,7 @@ class LocalDenoiser:
         def seen(pilot: Signal) -> SharedPatches:
             return SharedPatches(Observed(noisy, known, pilot), patches, variance, whitener)
 
-        for _ in range(self._rounds):
+        for _ in range(self.prior.useful_rounds):
             moments = Moments.zero(mixture)
             pilot = seen(pilot).estimate(mixture, moments).f
             mixture = mixture.updated(moments, start, STRENGTH * self.prior.strength)

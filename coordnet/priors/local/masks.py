@@ -17,7 +17,6 @@ from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local.classes import KNOWN_NOISE, Channels, LocalClasses
-from coordnet.priors.local.mixture import MOST_ROUNDS
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Estimate, Observed, Patches
 from coordnet.priors.local.similar_patches import GROUP_SHARE, fill_from_similar, where_moved
@@ -176,7 +175,7 @@ class LocalPlan(Plan):
         The estimate is the pilot if they give no weight to either. The last is the estimate of hidden samples.
         """
         is_part = held_out.estimate.shape != pilot.shape
-        bar = tqdm(total=self._rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
+        bar = tqdm(total=self.prior.useful_rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
         with bar:
             classes, weight, grouped, held_out = self._decide(signal, held_out, bar.update)
             f, record, learned = pilot, weight.record(signal.range, PILOT), {}
@@ -226,15 +225,11 @@ class LocalPlan(Plan):
         channels = Channels.of(signal.values, signal.known)
         return LocalClasses.begin(self.shape, channels, joint=signal.differs, noise=self._noise(signal))
 
-    @property
-    def _rounds(self) -> int:
-        return min(MOST_ROUNDS, self.prior.rounds)
-
     def _adapted(self, classes: LocalClasses, signal: Signal, pilot: Tensor, update: Callable[[], Any]) -> LocalClasses:
         lattice = tuple(pilot.shape[1:])
         every = Patches.every(LEARNED_STRIDE, lattice, self.shape, pilot.device).thinned(LEARNED_PATCHES)
         observed = classes.observe(signal.values, signal.known, pilot)
-        for _ in range(self._rounds):
+        for _ in range(self.prior.useful_rounds):
             classes = classes.adapted(observed, every, self.prior.strength)
             update()
         return classes

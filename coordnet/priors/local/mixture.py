@@ -26,7 +26,6 @@ from coordnet.linalg.machine import at_once, bound_by_launches, in_threads, runs
 from coordnet.priors.local.patches import Estimate, Observed, Patches, PatchPosterior, distinct_masks
 
 CANDIDATES = 8  # classes that are followed for each patch
-MOST_ROUNDS = 2  # rounds of adaptation; a third gains 0.001 dB on masked development crops, 0.005 dB on noisy ones
 MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
 EVIDENCE = 2**23  # bytes of the evidence of patches that is held together on a CPU
 BLOCK_ON_GPU = 256  # patches of one shape that a GPU takes as a block, all blocks together; a CPU takes shape by shape

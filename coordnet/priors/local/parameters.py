@@ -14,6 +14,8 @@ from coordnet.sampling.samples import Geometry
 
 PATCH = ByAxes({1: (48,), 2: (8, 8), 3: (4, 6, 6), 4: (3, 4, 4, 4)})  # lengths of a patch, by the number of axes
 MOST_ROUNDS = 50  # rounds of adaptation, each of which takes as long as the first
+# Rounds on masks and noise at most. A third gains 0.001 dB on masked development crops, and 0.005 dB on noisy ones.
+USEFUL_ROUNDS = 2
 STRENGTH_BOUNDS = (1e-9, 1e9)  # patches that the starting classes can be worth: beyond, one of the two sides is all
 NOISE_BOUNDS = (1e-6, 1e6)  # noise that float32 tells from none, and from more, in units of the signal's range
 
@@ -48,6 +50,11 @@ class LocalParameters:
         _checks.integer("stride", self.stride, 1)
         _checks.nonnegative("noise", self.noise)
         _checks.instance("pilot", self.pilot, Adaptive, "a prior such as cn.Adaptive()")
+
+    @property
+    def useful_rounds(self) -> int:
+        """The rounds of adaptation on masks and noise, at most ``USEFUL_ROUNDS``."""
+        return min(USEFUL_ROUNDS, self.rounds)
 
     def noise_in(self, units: float) -> float:
         """Return the standard deviation of the noise in units of a signal's range, 0 or within ``NOISE_BOUNDS``."""
