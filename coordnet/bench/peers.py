@@ -136,12 +136,7 @@ def _weights(case: Case) -> Tensor:
 
 
 def unchanged(case: Case) -> Tensor:
-    """Return the noisy samples themselves."""
-    return case.samples.values
-
-
-def blurred(case: Case) -> Tensor:
-    """Return the blurred picture itself."""
+    """Return the samples themselves, a noisy or a blurred picture."""
     return case.samples.values
 
 
