@@ -151,6 +151,24 @@ def photograph():
     return synthetic_photograph(64, 48)
 
 
+@pytest.fixture
+def inputs(tmp_path):
+    """A folder for the inputs of commands, beside those that they write."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def photo(inputs):
+    """The path of a small photograph, a PNG file."""
+    from coordnet.media import write_media
+    from tests.helpers import synthetic_photograph
+
+    write_media(synthetic_photograph(40, 33), inputs / "photo.png", depth="uint8")
+    return inputs / "photo.png"
+
+
 @pytest.fixture(scope="session")
 def data():
     if not DATA.is_dir():

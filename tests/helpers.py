@@ -8,6 +8,11 @@ from functools import reduce
 import torch
 
 
+def seeded(seed=0):
+    """A generator of random numbers with a seed."""
+    return torch.Generator().manual_seed(seed)
+
+
 def kron(matrices):
     """The Kronecker product, formed."""
     return reduce(torch.kron, matrices)

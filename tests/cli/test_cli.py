@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from coordnet.cli import app, grid, specs
 from coordnet.cli.common import Output
@@ -22,16 +21,6 @@ from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
 from tests.helpers import refused, synthetic_photograph
-
-
-@pytest.fixture
-def photo(tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    pixels = (synthetic_photograph(40, 33).numpy() * 255).round().astype(np.uint8)
-    Image.fromarray(pixels).save(folder / "photo.png")
-    return folder / "photo.png"
-
 
 FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
 PLAIN = ("--encoder", "triangle")  # in closed form within milliseconds

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from scipy.io import wavfile
 
 from coordnet.fitting import fit as fitting
@@ -16,15 +15,6 @@ from coordnet.sampling.patterns import sample
 from tests.helpers import refused, synthetic_photograph
 
 GRADIENT = ("--epochs", 3, "--seed", 4)
-
-
-@pytest.fixture
-def photo(tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    pixels = (synthetic_photograph(40, 33).numpy() * 255).round().astype(np.uint8)
-    Image.fromarray(pixels).save(folder / "photo.png")
-    return folder / "photo.png"
 
 
 def compared(run, *arguments):

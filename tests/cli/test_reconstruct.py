@@ -26,13 +26,6 @@ SMOOTH = "smooth:power=1.5,strength=0.01,anisotropy=1x2"
 
 
 @pytest.fixture
-def inputs(tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def photo(inputs):
     write_media(synthetic_photograph(32, 27), inputs / "photo.png", depth="uint8")
     return inputs / "photo.png"

@@ -14,13 +14,8 @@ from coordnet.media import read_media, write_media
 from coordnet.networks.reconstruction import Reconstruction
 from tests.helpers import synthetic_photograph
 
+pytestmark = pytest.mark.usefixtures("inputs")
 FILES = {"restored.png", "figure.png", "model.safetensors", "record.json"}
-
-
-@pytest.fixture(autouse=True)
-def inputs(tmp_path):
-    """A folder for the inputs."""
-    (tmp_path / "in").mkdir()
 
 
 def stored(path, signal, depth="uint8"):

@@ -10,11 +10,7 @@ from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local import Local
 from coordnet.sampling.forward import ForwardModel, hide_under_gaps
 from coordnet.sampling.patterns import sample
-from tests.helpers import synthetic_photograph
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import seeded, synthetic_photograph
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])

@@ -14,13 +14,10 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
+from tests.helpers import seeded
 
 SMOOTH = Smoothness(1.5, 0.3)
 EXACT = {"solver": ConjugateGradients(1e-9)}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def signal(*shape, dtype=torch.float64):

@@ -16,13 +16,9 @@ from coordnet.fitting.uncertainty.conformal import POWER, Calibration, LocalScal
 from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, FoldErrors, SampleTable
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
-from tests.helpers import synthetic_photograph
+from tests.helpers import seeded, synthetic_photograph
 
 PRIOR = Smoothness(1.5, 0.01)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def sampled(grid=(24, 20), channels=2, pattern="random:0.5", dtype=torch.float32):
