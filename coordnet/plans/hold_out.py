@@ -10,10 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import distance_transform_cdt, label
 from torch import Tensor
-from torch.nn.functional import max_pool1d
 
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered
+from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered, near
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import MARGIN
@@ -326,12 +325,8 @@ def middle(shape: tuple[int, ...], size: int) -> tuple[slice, ...]:
 
 def are_wide(known: Mask) -> bool:
     """Return whether more than ``WIDE`` of the unknown points are farther than ``FAR_STEPS`` from every known one."""
-    near = known.float()  # 1 where a known point is at most ``FAR_STEPS`` away along the axes that were gone through
-    for axis in range(1, known.ndim):
-        lines = near.movedim(axis, -1)
-        pooled = max_pool1d(lines.reshape(-1, 1, lines.shape[-1]), 2 * FAR_STEPS + 1, 1, FAR_STEPS)
-        near = pooled.reshape(lines.shape).movedim(-1, axis)
-    return int((near == 0).sum()) > WIDE * int((~known).sum())
+    far = ~near(known, FAR_STEPS, range(1, known.ndim))
+    return int(far.sum()) > WIDE * int((~known).sum())
 
 
 def error_in_gaps(known: Mask, shown: Mask, squared: Float[Tensor, "channels *part"], hidden: Mask) -> float | None:

@@ -1,6 +1,7 @@
 """Forward models: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -231,7 +232,7 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
     open_axes = [axis for axis in axes if _is_open(~known, axis)]
     lengths = torch.tensor([1 if axis in open_axes else known.shape[axis] for axis in axes])
     shifts = (torch.rand(MOST_SHIFTS, len(axes), generator=generator) * lengths).int().tolist()
-    exist, around = _pairs(known), _pairs(_near(~known) & known)
+    exist, around = _pairs(known), _pairs(near(~known, AROUND, axes) & known)
     squared = torch.stack([(values.roll(-1, axis) - values).square().sum(0, keepdim=True) for axis in axes])
     squared = torch.where(exist, squared.sum(2, keepdim=True) if known.shape[1] == 1 else squared, 0.0)
     gaps, mirrored = (~known).flip(open_axes), around.flip([axis + 1 for axis in open_axes])
@@ -247,14 +248,14 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
     return gaps.roll(shifts[int(unlike.argmin())], axes) & known
 
 
-def _near(gaps: Tensor) -> Tensor:
-    """Return the points at most ``AROUND`` steps along axes and diagonals from gaps."""
-    near = gaps.float()
-    for axis in range(2, gaps.ndim):
-        lines = near.movedim(axis, -1)
-        pooled = max_pool1d(lines.reshape(-1, 1, lines.shape[-1]), 2 * AROUND + 1, 1, AROUND)
-        near = pooled.reshape(lines.shape).movedim(-1, axis)
-    return near > 0
+def near(points: Bool[Tensor, "*shape"], steps: int, axes: Iterable[int]) -> Bool[Tensor, "*shape"]:
+    """Return what is at most some steps along axes and diagonals from points."""
+    reached = points.float()
+    for axis in axes:
+        lines = reached.movedim(axis, -1)
+        pooled = max_pool1d(lines.reshape(-1, 1, lines.shape[-1]), 2 * steps + 1, 1, steps)
+        reached = pooled.reshape(lines.shape).movedim(-1, axis)
+    return reached > 0
 
 
 def _pairs(points: Tensor) -> Tensor:
