@@ -172,9 +172,6 @@ class FieldErrors:
             except SingularPlate:
                 if not can_coarsen(self.field, cutoff):
                     raise
-        return self._squares_by_solves(order, cutoff, corner)
-
-    def _squares_by_solves(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
         energy = self._energy(order, corner)
         return self._squares(lambda _, shown: plate(shown, order, cutoff, corner, energy=energy)[0])
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.interpolate import RBFInterpolator
 
-from coordnet.priors.plates.field import Field, Sparse, plate_energy
+from coordnet.priors.plates.field import Field, plate_energy
 from coordnet.priors.plates.solve import PlateSolution, solve
 from coordnet.priors.plates.tiles import LENGTH, OVERLAP, fading, interpolation, least_tie
 from coordnet.sampling.axes import Axis
@@ -51,7 +51,7 @@ def sphere_plate(field: Field, order: int | float, strength: float, corner: floa
         at = onto.onto_plane(nodes[near]) / h + (part.lattice[0] - 1) / 2
         if energy is None:
             own = plate_energy(part.lattice, order, field.frequency, corner=corner)
-            energy = strength * (own + tie * _identity(part.lattice))
+            energy = strength * (own + tie * sparse.eye_array(own.shape[0]))
         start = coarse(onto.from_plane(_plane(part.lattice, h)))
         if len(part.values):
             weighted = sparse.csr_array(part.operator.T * part.weights)
@@ -108,10 +108,6 @@ def _coarse(field: Field, h: float) -> tuple[RBFInterpolator, float]:
 
 def _axes(lattice: tuple[int, ...]) -> tuple[Axis, ...]:
     return tuple(map(Axis, lattice))
-
-
-def _identity(lattice: tuple[int, ...]) -> Sparse:
-    return sparse.eye_array(math.prod(lattice))
 
 
 def _plane(lattice: tuple[int, ...], h: float) -> Float[np.ndarray, "nodes 2"]:

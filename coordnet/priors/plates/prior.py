@@ -150,10 +150,6 @@ class ThinPlate(PlateParameters, Prior):
         """Return the prior with the order and the cut-off of the first fit."""
         return self.settled(fits[0][0])
 
-    def seeded(self, seed: int) -> "ThinPlate":
-        """Return the prior with another seed of the hidden samples."""
-        return replace(self, seed=seed)
-
 
 class ThinPlatePlan(Plan):
     """Minimize the energy of a thin plate through the samples, or near them, on the signal's own grid.
