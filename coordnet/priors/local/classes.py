@@ -18,7 +18,6 @@ from coordnet.priors.local.patches import Estimate, Observed, Patches, PatchPost
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
 KNOWN_NOISE = (1 / 255) ** 2  # variance of the known entries' noise
 ENTRY_VARIANCE = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
-MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
 PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
 PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; the pilot knows little of the others
 ADAPTED = 2  # classes that a patch adapts
@@ -149,7 +148,7 @@ def joint_shapes(
 
 def gray_shapes(shape: tuple[int, ...], device: torch.device | str = "cpu") -> Float[Tensor, "shapes size size"]:
     """Return covariances of patches of one channel, of mean variance 1."""
-    return Spectra.of(shape, device).covariances(shape) + MEAN_ERRORS[0]
+    return power_laws(shape, device) + MEAN_ERRORS[0]
 
 
 @dataclass(frozen=True)
@@ -188,8 +187,7 @@ class LocalClasses:
         cls, shape: tuple[int, ...], channels: Channels, *, joint: bool, noise: float = KNOWN_NOISE
     ) -> "LocalClasses":
         """Return the classes before any adaptation, all of the same weight."""
-        shapes = power_laws(shape, channels.basis.device).to(channels.basis)
-        shapes = shapes + MEAN_ERROR
+        shapes = power_laws(shape, channels.basis.device).to(channels.basis) + MEAN_ERRORS[0]
         energies = len(channels.energies) * shapes.new_tensor(ENERGIES)
         covariances = (energies[:, None, None, None] * shapes).flatten(0, 1)
         if joint:
