@@ -33,20 +33,20 @@ Groups = Sequence[Bool[Tensor, " channels"]]  # the channels of each group
 def channel_groups(samples: Samples, noise: float = 0.0) -> list[Bool[Tensor, " channels"]]:
     """Return the groups of channels that are fitted together, in which most pairs tell of each other.
 
-    Fitted together, a rough channel spoils a smooth one by tens of decibels. So channels do not tell of each other
+    Fitted together, a rough channel spoils a smooth one by tens of decibels. Two channels do not tell of each other if
 
-    - that are columns of points (``cn.points``), which have units of their own;
-    - whose standard deviations differ by more than ``MOST_UNLIKE``, unless all values are in [0, 1] as of pictures;
-    - of a row, whose steps do not correlate. Steps, unlike values, do not correlate by chance where both channels
+    - they are columns of points (``cn.points``), which have units of their own;
+    - their standard deviations differ by more than ``MOST_UNLIKE``, unless all values are in [0, 1] as of pictures;
+    - they are rows whose steps do not correlate. Steps, unlike values, do not correlate by chance where both channels
       have a trend. Those of colors and of the stations of a region do; a temperature's and a discharge's do not;
-    - of other lattices, whose steps do not correlate, if their relative roughness differs by ``MOST_ROUGH``, or if one
-      of them correlates with a third channel, as colors beside a height do with each other. The colors of a picture are
-      apart by their roughness alone. Channels of one roughness have one spectrum: with one mask their errors are those
-      of each alone, whether they correlate or not (autokrigeability; Wackernagel, Multivariate Geostatistics, 2003,
-      ch. 24).
+    - they are on another lattice, their steps do not correlate, and either their relative roughness differs by
+      ``MOST_ROUGH``, or one of them correlates with a third channel, as colors beside a height do with each other. For
+      the colors of a picture roughness alone decides. Channels of one roughness have one spectrum: with one mask their
+      errors are those of each alone, whether they correlate or not (autokrigeability; Wackernagel, Multivariate
+      Geostatistics, 2003, ch. 24).
 
     Channels that are constant, or vary by less than the standard deviation of the ``noise`` that was removed from them,
-    are with the first group. Measurements have no steps: one unit suffices for them.
+    are in the first group. Measurements have no steps, so that only their standard deviations count.
     """
     together = [torch.ones(samples.channels, dtype=torch.bool)]
     each = known_values(samples)

@@ -34,14 +34,17 @@ def suited(setting: Setting) -> Prior | None:
     """Return what "auto" stands for: the ``Stack`` of all priors that suit a setting, or the only one, or None.
 
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
-    lattices have frequencies of their own, so that they cannot be summed with others. Means over cells, of which none
-    can be hidden in the way that others are missing, take the last that suits; so do measurements: total variation,
-    which is weighed against the adaptive prior. Points on nodes that were laid for them take plates, which are weighed
-    against kriging unless there are many (``MOST_KRIGED``), and in a plane against the local fit of the nearest nodes
-    (``Snapped``), if there are not few (``FEWEST_SNAPPED``): plates on these nodes would tell no more. Mosaics take the
-    local prior, since one with hidden samples is none, however long it takes: the adaptive one is 8 dB behind it on a
-    photograph. A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be
-    factorized.
+    lattices have frequencies of their own, so that they cannot be summed with others. Some samples take no stack:
+
+    - a whole lattice with every sample needs no prior, unless an axis is too long for its design matrix to be
+      factorized;
+    - a mosaic takes the local prior, however long it takes: with hidden samples it would be no mosaic, and the adaptive
+      prior is 8 dB behind on a photograph;
+    - means over cells, of which none can be hidden in the way that others are missing, take the last prior that suits,
+      and so do measurements: total variation, which is weighed against the adaptive prior;
+    - points on nodes that were laid for them take plates. These are weighed against kriging, unless there are more
+      than ``MOST_KRIGED`` points, and in a plane, from ``FEWEST_SNAPPED`` points on, against the local fit of the
+      nearest nodes (``Snapped``): plates on these nodes would tell no more.
     """
     dims, sampled = len(setting.geometry.grid), setting.sampled
     kinds = [kind for kind in PRIORS.values() if dims in kind.axes and sampled in kind.samples]

@@ -17,10 +17,10 @@ from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import MARGIN
 
-SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
-FEWEST_HIDDEN = 20  # nodes with hidden entries that are expected in windows, or one larger window is taken
+SHORTEST = 4  # samples along an axis with a step below which a lattice's own part is too short to judge by
+FEWEST_HIDDEN = 20  # expected number of nodes with hidden entries in windows below which one larger window is taken
 LARGEST_WINDOW = 2**15  # nodes of that window at most
-BORDER = 3  # nodes at the border of a lattice whose own part is shown that are not looked at
+BORDER = 3  # nodes next to a lattice's border that are not hidden where its own part is shown
 # Samples of a row from which on the outermost are hidden. On 1,453 synthetic rows at random tenths to three tenths that
 # gains 0.16 dB in the mean, with a standard error of 0.06 dB.
 FEWEST_IN_ROW = 8
@@ -50,12 +50,12 @@ class HeldOut:
 
     @classmethod
     def draw(cls, samples: Samples, share: float, seed: int, others: "Sequence[HeldOut]" = ()) -> "HeldOut | None":
-        """Hide a part of the samples that has the shape of what is missing, without an estimate; None if too few are.
+        """Hide a part of the samples that has the shape of what is missing, without an estimate.
 
-        Gaps of a mask are hidden as ``ForwardModel.hide`` has it, and samples of a random mask only if they were not in
-        other parts. Of a row the ``outermost`` ones are hidden too, as errors beyond them are a multiple of others. A
-        lattice that skips samples shows its own part with the same steps, if that has ``SHORTEST`` samples along each
-        axis that is skipped on; one that skips none hides nothing.
+        Samples of a mask are hidden by ``ForwardModel.hide``, those of a random mask only if they are in no other part.
+        In a row the ``outermost`` samples are hidden too, because errors beyond them are a multiple of others. Of a
+        lattice that skips nodes, its own part with the same steps is shown. The result is None if too few samples are
+        known, if the own part has fewer than ``SHORTEST`` samples along an axis with a step, and if no node is skipped.
         """
         geometry, values = samples.geometry, samples.values.movedim(-1, 0)
         part = tuple(slice(0, n) for n in geometry.shape)
@@ -100,7 +100,7 @@ class HeldOut:
 
     @property
     def whole(self) -> "HeldOut":
-        """All of this lattice as the one that windows are parts of, though it may be a part of a larger one itself."""
+        """The same entries, with ``part`` counted within this lattice, even if it is itself a part of a larger one."""
         return replace(self, part=tuple(slice(0, n) for n in self.values.shape[1:]))
 
     @property
@@ -120,8 +120,8 @@ class HeldOut:
     def clusters(self) -> Int[np.ndarray, " hidden"]:
         """The numbers, from 0, of clusters of the hidden entries, whose errors are alike.
 
-        They are the connected parts of what is hidden where that has the shape of gaps, of each frame where there are
-        three axes or more, and else the nodes.
+        Where gaps are hidden, a cluster is a connected part of them, within one frame if there are three axes or more.
+        Elsewhere each node is a cluster.
         """
         nodes = self.hidden.any(0)
         if not self.steps and are_clustered(self.hidden):
@@ -139,12 +139,12 @@ class HeldOut:
         return self.errors(fit.render(alignment="sample").movedim(-1, 0))
 
     def windows(self, size: int, count: int) -> "list[HeldOut]":
-        """Return windows of about ``size`` nodes together that have hidden entries, spread over the lattice.
+        """Return windows that have hidden entries, spread over the lattice, of about ``size`` nodes together.
 
-        There is one of all nodes if these are not more than ``size``, and one around the middlemost hidden entry where
-        these are clustered, as those that have the shape of holes are, whose surroundings are not to be cut; none if it
-        hardly has others. So there is, of up to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with
-        hidden entries are to be expected.
+        A lattice of up to ``size`` nodes is one window. There is one window too, around the middlemost hidden entry,
+        in two cases: where hidden entries are clustered, so that no window cuts a hole off from its surroundings, and
+        where windows would have fewer than ``FEWEST_HIDDEN`` of them, so that it has up to ``LARGEST_WINDOW`` nodes.
+        It is left out unless it shows more than half as many entries as it hides.
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
@@ -213,8 +213,8 @@ class HiddenPoints:
     def windows(self, size: int, count: int) -> "list[HiddenPoints]":
         """Return windows of about ``size`` nodes together, without their margins, that have hidden points.
 
-        There is one of all points if these nodes are all there are, or an axis wraps around; and in volumes, whose
-        windows take longer than all of their points.
+        All points are one window if the lattice has no more nodes, if an axis wraps around, and in volumes, whose
+        windows would take longer than the whole.
         """
         geometry = self.asked.geometry
         wraps = any(axis.periodic for axis in geometry.axes)
@@ -283,16 +283,17 @@ def generalized_golden_ratio(dims: int) -> float:
 
 
 def own_part(geometry: Geometry) -> Lattice:
-    """Return the part of a lattice's samples that the lattice is of its signal: every k-th one, from the same on."""
+    """Return every k-th sample of a lattice that has every k-th node of its signal, with the same offsets."""
     offsets = tuple(min(o, n - 1) for o, n in zip(geometry.offsets, geometry.shape, strict=True))  # type: ignore[attr-defined]
     return Lattice(geometry.shape, geometry.steps, offsets)  # type: ignore[attr-defined]
 
 
 def _surplus(own: Lattice) -> Bool[Tensor, "1 *lattice"]:
-    """Return entries at the borders of a lattice whose own part is shown that are left out of what is hidden.
+    """Return the entries near the borders of a lattice that are not hidden, where its own part is shown.
 
-    Errors are a multiple of others there. Beyond the outermost samples of the own part, of which the whole lattice has
-    fewer for its size by the step, one in so many entries is kept; of those next to the border on its inner side none.
+    Errors there are a multiple of others. Beyond the outermost samples of the own part one in ``max(steps)`` entries is
+    hidden: relative to its size the own part has as many times more entries there than the whole lattice. Within the
+    outermost samples none of the ``BORDER`` entries next to the border is hidden.
     """
     near, beyond = torch.zeros(2, *own.grid, dtype=torch.bool)
     number = torch.zeros(own.grid, dtype=torch.long)
@@ -336,9 +337,9 @@ def error_in_gaps(known: Mask, shown: Mask, squared: Float[Tensor, "channels *pa
     - shown, hidden: the known points of a part of the lattice that a fit saw, and those that were hidden from it
     - squared: the squared errors of that fit
 
-    The mean of the errors at hidden points of each depth, weighed by the unknown points of that depth, in powers of
-    two. It is None if more than ``UNSEEN`` of the unknown points are of a depth that hardly a hidden point has: the
-    gaps are wider than what is known around them.
+    It is the mean over the depths of unknown points, in powers of two, of the errors at hidden points of that depth. It
+    is None if more than ``UNSEEN`` of the unknown points have a depth that fewer than ``MIN_SEEN`` hidden points have:
+    the gaps are wider than what is known around them.
     """
     sought = _octave(depths(known)[~known.cpu().numpy()])
     inside = hidden.expand_as(squared).cpu().numpy()

@@ -122,10 +122,10 @@ class Plan:
     """
 
     holds_out: bool = False  # whether a fit hides samples itself, and returns their estimates
-    stands_apart: bool = False  # whether such a fit improves on none that was made before
+    stands_apart: bool = False  # whether a fit that hides samples starts anew, and not from fits made before it
     understates: bool = False  # whether these estimates have a little larger errors than the fit's result
-    refines: bool = False  # whether such a fit is as good as those before it at all samples that they hid
-    by_likelihood: bool = False  # whether the likelihood that chose its numbers tells more than hidden samples
+    refines: bool = False  # whether such a fit is at least as good as earlier ones at the samples that these hid
+    by_likelihood: bool = False  # whether a likelihood of all samples chooses its numbers, better than hidden ones do
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values
     has_drift: bool = False  # whether a fit finds the coefficients of a drift

@@ -28,23 +28,23 @@ class Stack(Prior):
     """The fits under several priors, summed with weights that are least squares at hidden samples.
 
     Hidden samples have the shape of what is missing. Every candidate is fitted without them, and the weights, which are
-    not negative and have the sum 1, are those of ``stacked_weights``. What has a weight is fitted to all samples. A
-    candidate that takes long is tried where those before it say that it may help (``Plan.is_promising``). One of which
-    hidden samples say little has a ``Plan.share`` in the place of such a weight.
+    not negative and have the sum 1, are those of ``stacked_weights``. Candidates with a weight are fitted to all
+    samples. One that takes long is tried only if the errors of those before it say that it may help
+    (``Plan.is_promising``). One of which hidden samples say little has a fixed weight instead, its ``Plan.share``.
 
     Attributes
     ----------
     priors : tuple of Prior
         The candidates, in the order in which they are tried: cheap ones first. The first one draws the hidden samples,
-        if it hides some itself. Where too few samples are left to hide some, the first one that ``searches`` remains,
-        which finds its numbers by few samples, too, or the first.
+        if it hides some itself. Where there are too few samples to hide some, one candidate is taken: the first that
+        ``searches``, since it finds its numbers by few samples too, or the first of all.
     weights : tuple of float
         Their weights, if these are known from other blocks of the signal; hidden samples give them if empty.
     nugget : float
         The standard deviation of the white noise that the samples seem to have. Where it is a good part of the hidden
-        errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips samples
-        is fitted as one with gaps, of which random samples are hidden: noise is the same at any distance. So is one
-        that has gaps beside.
+        errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips nodes,
+        with gaps or without, is fitted as one with gaps, of which random samples are hidden: noise is the same at any
+        distance.
 
     Notes
     -----
@@ -98,9 +98,9 @@ class Stack(Prior):
         return replace(self, priors=tuple(self.priors[k] for k in kept), weights=tuple(weights[k] for k in kept))
 
     def settled(self, report: FitReport) -> "Stack":
-        """Return what is ``fixed`` by a fit, if all candidates search for numbers.
+        """Return the stack as ``fixed`` by a fit if all candidates search for numbers, as those of points do.
 
-        So do those of points, whose refits would take as long as the fit. Others are weighed anew by each refit.
+        Each refit would otherwise take as long as the fit. Other stacks are weighed anew by each refit.
         """
         if not isinstance(report, StackReport) or not all(prior.searches for prior in self.priors):
             return self

@@ -124,8 +124,8 @@ class Trial:
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
 
-        If no sample was hidden, or errors do not tell, one candidate has the weight 1 in its place: the last one whose
-        errors are rounding, which has no shares beside it, or the one that remains.
+        If the errors of candidates are rounding alone, the last of them has the weight 1, without shares. If no sample
+        was hidden, the candidate that remains has all of the weight beside the shares.
         """
         one = np.eye(len(self.candidates))
         if self._exact:
@@ -165,11 +165,11 @@ class Trial:
     def _compare_wholly(self, held: Hidden) -> None:
         """Compare candidates at all hidden samples: those whose own fits hid these, and others that have a weight.
 
-        The errors of the first are known, and the others are fitted to all other samples. Windows may miss the few
+        The former have these errors already; the latter are fitted to all other samples. Windows may miss the few
         places that have most of the error: on a sky with masts they chose plates, which were 5 dB worse than the local
-        fit, and the single window around gaps has few of these. In windows of a clip the errors differ from those of
-        all frames by up to 11 dB. A clip takes too long to fit once more, so that windows decide there if another
-        candidate has a weight.
+        fit, and a single window around gaps has few of the gaps. In windows of a clip the errors differ from those of
+        all frames by up to 11 dB. A clip takes too long to fit once more, so windows decide there if a candidate that
+        does not hide samples itself has a weight.
         """
         holders, dims = self.hidden.holders, len(self.plans[0].geometry.grid)
         others = [k for k in np.flatnonzero(self.hidden.weights()).tolist() if k not in holders]
@@ -215,8 +215,8 @@ class Trial:
     def _is_promising(self, k: int) -> bool:
         """Whether a candidate is worth its time, by the errors of those before it.
 
-        If another candidate, around which it works, is not surely worse than the best one, that counts as good as it:
-        in windows that have few edges of a drawing, chance decides which error is least.
+        The candidate around which it works, if there is one, counts as good as the best unless it is surely worse: in
+        windows that have few edges of a drawing, chance decides which error is least.
         """
         errors = {self.candidates[j]: mean_square(e) for j, e in self.errors.items()}
         around = self.candidates[k].stationary
@@ -256,10 +256,11 @@ class Trial:
     def _refit(self, k: int, windows: Sequence[Hidden], begun: dict[Prior, Judged] | None = None) -> Errors | None:
         """Return the errors of fits to the shown samples; None if there is no fit, as with too few for a plate.
 
-        A candidate that searches for numbers finds them in the first window, and keeps them in all others. In a single
-        window, later sets of hidden samples take them too. Unless gaps are hidden there, they are those of the fit to
-        all samples: its search takes about as long, and is needed anyway if the candidate has a weight. So they are in
-        windows of points. Fits that hide samples themselves are added to ``begun``, from which others start.
+        A candidate that searches for numbers finds them in the first window, and keeps them in all others. A single
+        window, and windows of points, take the numbers of the fit to all samples instead, unless gaps are hidden: that
+        search takes about as long, and is needed anyway if the candidate has a weight. In a single window further sets
+        of hidden samples take the same numbers. Fits that hide samples themselves are added to ``begun``, from which
+        others start.
         """
         errors = []
         with warnings.catch_warnings():
