@@ -43,7 +43,7 @@ FIT_RESIDUAL = 1e-3  # the relative residual of the fits to random samples
 RBF_NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
 CLIP_SIDES = (64, 128)  # samples along a side of clips; a quick run takes the first
 BATCH_SIDE, BATCHES = 256, (1, 16, 256)  # samples along a side of batched pictures, and their numbers
-PICTURE = "astronaut"  # 512², of which random samples are taken
+PICTURE = "astronaut"  # 512² pixels, sampled at random
 ROWS_MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 
 BARE_PRODUCTS = "bare matrix products"

@@ -52,7 +52,8 @@ class Made(NamedTuple):
 def in_rows(command: str, path: Path, make: Callable[[RowFile, Path], Made], common: Common) -> Outcome:
     """Restore a signal that is read in rows, and write the rows as they come.
 
-    ``make`` is also given the place of the results, beside which it may hide what an interrupted run goes on with.
+    ``make`` is also given the place of the results. Beside it a run may hide what the next one needs if it is
+    interrupted.
     """
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
@@ -139,7 +140,7 @@ def is_for_blocks(path: Path, common: Common) -> bool:
 
 @dataclass(frozen=True)
 class FileParts:
-    """A signal (*grid, channels) in a file, of which each part is read from it anew, by whatever process asks."""
+    """A signal (*grid, channels) in a file, from which each process reads the parts that it needs."""
 
     path: Path
     memory: int | None

@@ -152,7 +152,7 @@ def _other(table: Table, axes: Sequence[str]) -> str:
 
 
 def _pairs(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
-    """Return the texts COLUMN=TEXT of an option by their columns, of which the file has the given names."""
+    """Return the texts COLUMN=TEXT of an option by the names of columns, which the file must have."""
     by_name, pairs = {name.lower(): name for name in names}, {}
     for text in texts or ():
         name, equals, value = (part.strip() for part in text.partition("="))

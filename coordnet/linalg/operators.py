@@ -85,7 +85,7 @@ class LinearOperator(ABC):
         return None
 
     def diagonal(self) -> Tensor:
-        """Return the diagonal of a square operator, (*domain); a ``NotImplementedError`` is raised if it is dear."""
+        """Return the diagonal of a square operator, (*domain); ``NotImplementedError`` is raised if it is not cheap."""
         raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
 
     def trace(self) -> float:

@@ -34,9 +34,9 @@ class Uncertain:
         They are cross-conformal: six refits without one or two fifths of the samples give errors at hidden samples.
         These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
         prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
-        whose samples are a random part of it, or lack a border beside. At known nodes of a masked lattice both ends are
-        the fit itself. The refits are made once. At ``points``, in the units of the fit, with their ``drift`` if the
-        fit has one, the ends are (*points, channels), tensors or arrays as the points are.
+        whose samples are a random part of it, even if a border is unknown besides. At known nodes of a masked lattice
+        both ends are the fit itself. The refits are made once. At ``points``, in the units of the fit, with their
+        ``drift`` if the fit has one, the ends are (*points, channels), tensors or arrays as the points are.
 
         Where points leave gaps within their hull, as tracks do, each refit leaves out a tenth of the points and a tenth
         of all boxes as wide as the gaps, or as long as ``blocks`` in the fit's units. The share then holds for places

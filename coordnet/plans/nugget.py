@@ -25,8 +25,9 @@ FLATTEST = 0.25  # share of the windows, those of the least mean square, that th
 CHANCE = 0.5  # mean square of those windows relative to that of all windows, where all is white noise
 REWEIGHTINGS = 4  # rounds of weighted least squares
 GRAIN = 3 / 255  # deviation relative to the range of the samples up to which noise counts as the grain of a photograph
-# Variance of the noise relative to the squared error at hidden samples, noise included, from which on weights take
-# account of it; at 0.33, 3 of 36 noisy fields of 64² nodes are 0.1 to 1.5 dB worse, and none is better.
+# Variance of the noise, relative to the squared error at hidden samples (which includes the noise), from which on
+# weights take the noise into account. At 0.33, 3 of 36 noisy fields of 64² nodes are 0.1 to 1.5 dB worse, and none is
+# better.
 SHOWS = 0.2
 WINDOW = ByAxes({1: 196, 2: 14, 3: 6})  # samples along each axis of a window of a lattice that skips nodes
 # Smoothness and length scales, in samples, of the Gaussian processes that windows of such a lattice are compared with,

@@ -24,7 +24,7 @@ Cleaning = Literal["plan", "patches", "windows", "network", "sum"]
 Learned = tuple[FitReport, Mapping[str, Tensor]]  # the report of a fit, and the tensors that it learned
 
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
-FEW_SAMPLES = range(5, 1001)  # samples of a row that tell a covariance and do not make dense systems slow
+FEW_SAMPLES = range(5, 1001)  # numbers of samples of a row that tell a covariance and keep dense systems fast
 FEWEST_KRIGED = 5  # points that tell a covariance
 # Points that are kriged at most, by the number of axes, which takes a minute in the plane. On five clouds of 50,000
 # there it gains 0.1 to 1.1 dB over plates alone, and loses 1.1 dB on a smooth one with noise; on a noisy row of as

@@ -106,7 +106,7 @@ def moved(
     seen: Bool[np.ndarray, " frames"],
     times: Float[np.ndarray, " frames"],
 ) -> Float[Tensor, "channels frames height width"]:
-    """Return a clip whose frames that are not ``seen``, of which two are, follow from the others as ``Motion`` says."""
+    """Return a clip whose unseen frames follow from the seen ones, at least two, as ``Motion`` says."""
     frames, made = f.detach().cpu().double().numpy(), f.clone()
     guides = frames.mean(0)
     guides = guides / (float(np.abs(guides).max()) or 1.0)

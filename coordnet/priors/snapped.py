@@ -79,9 +79,9 @@ class NearestNodes:
 class Snapped(Prior):
     """Priors of lattices, for points between nodes: plates move their values to the nearest nodes.
 
-    With plates f through points x, the value y at x is taken for y + f(x') - f(x) at the nearest node x'. What the fit
-    of the nodes leaves at the points has plates of its own. Hidden points weigh it against plates and kriging, but for
-    signals that plates say are smooth, of which these two are fitted.
+    With plates f through points x, the value y at x is taken for y + f(x') - f(x) at the nearest node x'. Further
+    plates fit what the fit of the nodes leaves at the points. Hidden points weigh the sum against plates and kriging.
+    Signals that are smooth by their plates are fitted by these two alone.
     """
 
     name: ClassVar[str] = "snapped"
@@ -125,7 +125,7 @@ class Snapped(Prior):
 
 
 class WeighedPlan(Plan):
-    """Fit plates, and weigh them against kriging, and where they say that a signal is rough, the fit of nearest nodes.
+    """Fit plates, and weigh them against kriging, and for signals that are rough by them also the fit of nearest nodes.
 
     The parameters are those of ``plan``, for points that have ``NearestNodes``. Gradients flow to the values through
     plates, which are all that is fitted then.
@@ -175,8 +175,8 @@ def _is_rough(report: PlateReport, variance: float) -> bool:
 class SnappedPlan(Plan):
     """Move values to the nearest nodes by plates, fit these, and fit plates to what is left at the points.
 
-    The fit of the nodes' box goes on beyond it by its difference from the plates, which is that of the nearest node. A
-    ``ValueError`` is raised for points without ``NearestNodes``, be they dense or not.
+    Beyond the box of the nodes the fit differs from the plates by as much as at the nearest node of the box. A
+    ``ValueError`` is raised for points without ``NearestNodes``, whatever their density.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Snapped, **options: Any) -> None:

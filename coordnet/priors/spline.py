@@ -27,9 +27,9 @@ class Spline(Prior):
     """The tensor spline of a degree through all samples of a lattice that skips samples.
 
     Its knots are the samples, without those next to the ends for higher degrees ("not a knot", as SciPy has it).
-    Beyond the outermost samples of an axis the last step goes on, times the correlation of neighboring steps along that
-    axis: a trend is continued, and values whose steps tell nothing of the next one stay as they are. A ``ValueError``
-    is raised if the degree is not odd or not in [1, 7].
+    Beyond the outermost samples of an axis the last step is repeated, times the correlation of neighboring steps along
+    that axis: a trend is continued, and where steps do not correlate the last value is kept. A ``ValueError`` is raised
+    if the degree is not odd or not in [1, 7].
 
     Notes
     -----

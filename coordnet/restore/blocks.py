@@ -43,8 +43,8 @@ class DaskArray(Protocol):
 class Blocks:
     """The overlapping blocks of a signal (*grid, channels) that is a Dask array.
 
-    All have the same lengths, as what one learned is to suit the others: the signal goes on beyond its ends in mirror
-    images, or around along periodic axes, and results are cropped.
+    All have the same lengths, so that what one learned suits the others. The signal is continued beyond its ends by
+    mirror images, or around periodic axes, and results are cropped.
     """
 
     signal: Any  # The signal, longer by the mirror images that fill the last blocks. Its chunks are the blocks.
@@ -155,7 +155,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class _Cropped:
-    """Work on a block, of whose result the halo is cropped."""
+    """Work on a block, and crop the halo from the result."""
 
     work: Callable[..., Block]
     crop: tuple[slice, ...]

@@ -152,10 +152,10 @@ def _extremes(values: Tensor, known: Bool[Tensor, "*grid channels"]) -> Float[Te
 
 
 def _expected(psnr: float | None, extremes: Float[Tensor, " 2"], share: float | None) -> float | None:
-    """Return the PSNR at hidden samples against the range of the known values, of which two are the extremes.
+    """Return the PSNR at hidden samples against the range of the known values, whose least and greatest are given.
 
-    A warning says where it is far below that of photographs of which this share is known; none where no share is
-    given, as around wide holes, in which any picture is hard to guess.
+    A warning is given if it is far below that of photographs with the same share known. There is none without a share,
+    as around wide holes, in which any picture is hard to guess.
     """
     if psnr is None:
         return None
@@ -167,7 +167,7 @@ def _expected(psnr: float | None, extremes: Float[Tensor, " 2"], share: float | 
 
 
 def _least_usual(share: float) -> float:
-    """Return the PSNR that nearly all photographs reach of which a share is known at random places."""
+    """Return the PSNR that nearly all photographs reach with a share of the pixels known at random places."""
     return TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - NATURAL_MARGIN
 
 
@@ -196,7 +196,7 @@ def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, 
 def _differences(
     values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid"]
 ) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
-    """Return each channel's mean squared difference of neighbors that are unknown, and of those of which one is."""
+    """Return each channel's mean squared difference of two unknown neighbors, and of a known and an unknown one."""
     inside, across = [], []
     for axis in range(known.ndim):
         if known.shape[axis] > 1:

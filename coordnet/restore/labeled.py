@@ -22,7 +22,7 @@ CLOSED = 1e-2  # part of a spacing by which coordinates may fail to close their 
 
 @dataclass(frozen=True)
 class Labeled:
-    """The signal of a labeled array: its axes first, of which time is the first, then its channels."""
+    """The signal of a labeled array: the axes first, beginning with time, then the channels."""
 
     array: Any
     # The dimensions of the signal, and the others.

@@ -30,7 +30,7 @@ def smooth(
     """Remove white noise from an ``xarray.DataArray``; missing values stay missing.
 
     They are filled, by the adaptive prior, before the noise is removed, and left out of the result. A Dask array is
-    smoothed when it is computed, in overlapping blocks of space, of which some decide now on the noise and the priors.
+    smoothed when it is computed, in overlapping blocks of space; some of these decide now on the noise and the priors.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class UnevenAxis(Axis):
-    """Increasing positions at unequal distances, of which ``spacing`` is the mean distance."""
+    """Increasing positions at unequal distances, whose mean is the ``spacing``."""
 
     positions: tuple[float, ...] = ()
     is_even = False

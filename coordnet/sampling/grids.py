@@ -64,7 +64,7 @@ class Lattice(Geometry):
 
     @property
     def with_gaps(self) -> "Lattice":
-        """The nodes of the signal's lattice, of which those are unknown that this one skips; itself if it has some."""
+        """The nodes of the signal's lattice, unknown where this lattice skips them; itself if it skips none."""
         if self.shape == self.grid:
             return self
         own = torch.ones(*self.shape, 1) if self.weights is None else self.weights

@@ -50,8 +50,8 @@ class Component:
 
         Coefficients of a frequency have a Laplacian distribution (Lam and Goodman, "A mathematical analysis of the DCT
         coefficient distributions for images", 2000), whose scale follows from the share of those that were rounded to
-        0. The errors of these are bounded by half a step q; all others have the mean square q^2 / 12. Frequencies all
-        of whose coefficients were rounded to 0 hardly have any, and count as 0.
+        0. The errors of these are bounded by half a step q; all others have the mean square q^2 / 12. The
+        error of a frequency counts as 0 if all of its coefficients were rounded to 0: there is hardly any.
         """
         zero = (self.counts == 0).mean((0, 1)).clip(RARE, 1 - RARE)
         t = -np.log1p(-zero)  # half a step over the scale

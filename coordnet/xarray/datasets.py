@@ -20,11 +20,11 @@ SUFFIXES = (*NETCDF, *ZARR, *GEOTIFF)
 
 
 def open_dataset(path: Path) -> xarray.Dataset:
-    """Open a file of labeled arrays, of which nothing is read yet.
+    """Open a file of labeled arrays, without reading their values.
 
     The variables of a GeoTIFF have the dimensions band, y and x, and its georeference beside them. An array of Zarr
-    alone, without labels, is a variable named after the file. A ``MediaError`` is
-    raised if the file is missing, of another kind or damaged, or a package is missing that reads it.
+    alone, without labels, is a variable named after the file. A ``MediaError`` is raised if the file is missing, of
+    another kind or damaged, or a package is missing that reads it.
     """
     kind = kind_of(path)
     if not path.exists():

@@ -218,7 +218,7 @@ class Calibration:
     def std(self) -> Float[np.ndarray, "nodes channels"]:
         """The standard deviation of the errors: the scale, times a factor for each channel; 0 at known nodes.
 
-        The mean of its square over unknown nodes is the mean squared error that the hidden samples let expect there.
+        The mean of its square over unknown nodes is the mean squared error expected there by hidden samples.
         """
         columns = []
         for channel, scale in enumerate(self.scale.of_nodes.T):

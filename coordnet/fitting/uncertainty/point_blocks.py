@@ -1,4 +1,4 @@
-"""Blocks of scattered points, of which whole ones are hidden, and the score of a fit by them."""
+"""Blocks of scattered points, which are hidden as a whole, and the score of a fit by them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

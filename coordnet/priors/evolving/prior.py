@@ -87,7 +87,7 @@ class Evolving(Timed):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Evolving, ...]":
-        """Return it for masked lattices of three axes or more, of which the first has 3 to 400 frames.
+        """Return it for masked lattices of three axes or more, with 3 to 400 frames along the first.
 
         Something is known of each channel.
         """

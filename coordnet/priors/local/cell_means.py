@@ -56,7 +56,7 @@ Pixels = Float[Tensor, "channels *pixels"]
 
 
 class LocalAreaPlan(Plan):
-    """Divide the cells of a picture into pixels by the posterior means of patches, of which colors are joint.
+    """Divide the cells of a picture into pixels by the posterior means of patches, all colors jointly.
 
     The classes stay as they start: no patch shows what is within a cell. Quadratic splines whose means over the cells
     are the samples are what the patches are weighted against; the picture's own half, divided in the same way, decides

@@ -1,4 +1,4 @@
-"""Mosaics with the local prior: the three colors of patches jointly, of which every pixel knows one."""
+"""Mosaics with the local prior: the three colors of a patch jointly, one of which is known at each pixel."""
 
 from itertools import pairwise
 from typing import Any

@@ -36,7 +36,7 @@ ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a pa
 
 @dataclass(frozen=True)
 class View:
-    """The shapes as one matrix lets them be seen."""
+    """The shapes as they are seen through one matrix A."""
 
     energies: Float[Tensor, "shapes n"]  # eigenvalues λ
     vectors: Float[Tensor, "shapes n n"]  # eigenvectors U, as columns
@@ -72,7 +72,7 @@ class Alike:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Likely pairs of patches and classes, in blocks of one shape each, for patches that one matrix lets be seen."""
+    """Likely pairs of patches and classes, in blocks of one shape each, for patches of one matrix A."""
 
     alike: Alike
     view: View
@@ -115,7 +115,7 @@ class Mixture:
         return at_once(self.weights.numel() * self.weights.element_size(), self.weights.device, EVIDENCE)
 
     def view(self, matrix: Float[Tensor, "n size"]) -> View:
-        """Decompose all shapes for a matrix, of which the products with patches are known."""
+        """Decompose all shapes for a matrix A, whose products with patches are known."""
         rows = matrix @ self.shapes
         stack = (rows @ matrix.T).double().cpu()  # PyTorch up to 2.11 takes one after another on a GPU, more slowly
         parts = list(in_threads(torch.linalg.eigh, stack.split(DECOMPOSED), stack.device))
@@ -279,7 +279,7 @@ class SharedPatches:
 
         The moments from which the mixture learns are added to those given. Where all entries are known, the posterior
         variance is that of the noise times the derivative of the estimate by its own sample (Robbins, "An empirical
-        Bayes approach to statistics", 1956), of which Stein's estimate of the risk has the sum.
+        Bayes approach to statistics", 1956). Stein's estimate of the risk is the sum of these.
         """
         views: dict[bytes, View] = {}
 

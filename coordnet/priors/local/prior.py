@@ -25,11 +25,11 @@ class Local(LocalParameters, Prior):
 
     The classes of the mixture start as power laws of several energies and orientations. They are adapted by
     expectation-maximization with the unknown samples integrated out. Hidden samples decide the weight of the result
-    against the reconstruction by the ``pilot``; with weight 0 that is what is left, as in holes wider than a patch.
-    Pictures, clips and volumes are then filled once more, from groups of patches that are similar in the result, again
-    weighed by hidden samples, and up to twice more where that gains; mosaics once, with a fixed weight.
-    Means over the cells of a picture are divided by the classes as they start, then by such groups, both weighed by
-    the picture's own half.
+    against the reconstruction by the ``pilot``, which is all of the result if the weight is 0, as in holes wider than a
+    patch. Pictures, clips and volumes are then filled once more, from groups of patches that are similar in the result,
+    again weighed by hidden samples, and up to twice more where that gains; mosaics once, with a fixed weight. Means
+    over the cells of a picture are divided by the classes as they start, then by such groups, both weighed by the
+    picture's own half.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ def plate_energy(
     total: Sparse = sparse.csr_array((size, size))
     for alpha in itertools.product(range(order + 1), repeat=len(lattice) - 1):
         if (left := order - sum(alpha)) >= 0:
-            powers = range(0 if corner else left, left + 1)  # the last axis, of which all terms have the others alike
+            powers = range(0 if corner else left, left + 1)  # powers of the last axis, for the α of the others
             weights = [_multinomial(order, *alpha, a) * corner ** (2 * (left - a)) for a in powers]
             last = sum(weight * axes[-1][a] for weight, a in zip(weights, powers, strict=True))
             parts = [*(energies[a] for energies, a in zip(axes, alpha, strict=False)), last]
@@ -307,7 +307,7 @@ def sparse_rows(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
 def blend_rows(blending: Blending, points: Float[Tensor, "n d"], outside: Outside = "clamp") -> Sparse:
     """Return the blend of the nodes at points, in units of the unit interval, as a matrix with a row for each point.
 
-    It is found for a part of the points after another, as a million of them would take gigabytes on the way.
+    Points are taken in parts, because a million of them would need gigabytes of intermediate results.
     """
     each = blending.interpolation(points[:1], [], torch.float64, outside).index.shape[1]
     index, weights = np.empty((len(points), each), dtype=np.int32), np.empty((len(points), each))

@@ -132,8 +132,8 @@ def is_spline(field: Field, order: int | float, cutoff: float, corner: float) ->
 def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]:
     """Return the plate of a line through samples at nodes: the natural spline of degree 2 ``order`` - 1, by SciPy.
 
-    It has the least integral of the squared derivative of the order (Wahba 1990, section 1.3), of which the energy of
-    differences is an approximation. Beyond the samples it is a polynomial of degree ``order`` - 1.
+    It has the least integral of the squared derivative of the order (Wahba 1990, section 1.3), which the energy of
+    differences approximates. Beyond the samples it is a polynomial of degree ``order`` - 1.
 
     Raises
     ------

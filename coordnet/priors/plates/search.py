@@ -33,7 +33,7 @@ from coordnet.sampling.samples import Samples
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
-POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
+POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node; there are two or more for each point
 
 # Order of plates with a corner that are tried beside those of the best order without one.
 CORNERED = ByAxes({1: 5, 2: 6, 3: 5})
@@ -204,7 +204,7 @@ def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Nu
 def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
     """Return the cut-off at the least of the parabola through errors over logarithms, the middle one if there is none.
 
-    The errors are those of three cut-offs, of which the middle one has the least; of fewer the first is returned.
+    The middle one of three cut-offs has the least error. If there are fewer, the first is returned.
     """
     if len(cutoffs) < 3 or not np.isfinite(errors).all():
         return cutoffs[0] if len(cutoffs) < 3 else cutoffs[1]
