@@ -17,7 +17,7 @@ from skimage.restoration import denoise_tv_chambolle
 from torch import Tensor
 
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline
-from coordnet.bench.peers import unchanged
+from coordnet.bench.peers import as_array, as_sampled, restored, unchanged
 from coordnet.comparison.stopwatch import timed
 from coordnet.noise.linear_demosaicing import malvar
 from coordnet.restore.denoise import denoise
@@ -171,49 +171,41 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
     return tasks
 
 
-def _array(case: Case) -> np.ndarray:
-    return case.samples.values.double().cpu().numpy()
-
-
-def _like(case: Case, made: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(made)).reshape(case.samples.values.shape).to(case.samples.values)
-
-
 def non_local_means(case: Case) -> Tensor:
     """Denoise at 8 bits by OpenCV's ``fastNlMeansDenoisingColored`` with the best strength, chosen with hindsight."""
     import cv2  # pyright: ignore[reportMissingImports]
 
-    picture: Any = np.uint8(np.round(255 * np.clip(_array(case), 0, 1)))
+    picture: Any = np.uint8(np.round(255 * np.clip(as_array(case), 0, 1)))
     return case.best(
-        _like(case, cv2.fastNlMeansDenoisingColored(picture, None, h, h, 7, 21) / 255.0) for h in NLM_STRENGTHS
+        as_sampled(case, cv2.fastNlMeansDenoisingColored(picture, None, h, h, 7, 21) / 255.0) for h in NLM_STRENGTHS
     )
 
 
 def median(case: Case) -> Tensor:
     """Take medians of 3×3 pixels."""
-    return _like(case, median_filter(_array(case), size=(3, 3, 1)))
+    return as_sampled(case, median_filter(as_array(case), size=(3, 3, 1)))
 
 
 def best_total_variation(case: Case) -> Tensor:
     """Denoise by scikit-image's ``denoise_tv_chambolle`` with the best weight, chosen with hindsight."""
-    return case.best(_like(case, denoise_tv_chambolle(_array(case), weight, channel_axis=-1)) for weight in TV_WEIGHTS)
+    return case.best(restored(case, denoise_tv_chambolle, weight=weight) for weight in TV_WEIGHTS)
 
 
 def best_block_matching(case: Case) -> Tensor:
     """Denoise by CBM3D with the best standard deviation, chosen with hindsight."""
     with _bm3d() as denoise:
-        return case.best(_like(case, denoise(_array(case), sigma)) for sigma in SIGMAS)
+        return case.best(as_sampled(case, denoise(as_array(case), sigma)) for sigma in SIGMAS)
 
 
 def told_spectrum(case: Case, width: float) -> Tensor:
     """Denoise by BM3D with the true power spectrum of noise that was filtered by a Gaussian."""
-    values = _array(case)
+    values = as_array(case)
     impulse = np.zeros(values.shape[:2])
     impulse[0, 0] = 1
     power = np.abs(np.fft.fft2(gaussian_filter(impulse, width, mode="wrap"))) ** 2
     power *= SIGMA_COLORED**2 * impulse.size / power.mean()
     with _bm3d() as denoise:
-        return _like(case, denoise(values, np.stack([power] * 3, -1)))
+        return as_sampled(case, denoise(values, np.stack([power] * 3, -1)))
 
 
 def stabilized(case: Case, gain: float) -> Tensor:
@@ -225,14 +217,14 @@ def stabilized(case: Case, gain: float) -> Tensor:
     def f(y: np.ndarray) -> np.ndarray:
         return 2 / gain * np.sqrt(np.maximum(gain * y + 0.375 * gain**2 + FLOOR, 0))
 
-    values, nodes = _array(case), np.polynomial.hermite_e.hermegauss(QUADRATURE)
+    values, nodes = as_array(case), np.polynomial.hermite_e.hermegauss(QUADRATURE)
     x = np.linspace(0, 1, 1001)
     y = x[:, None] + np.sqrt(FLOOR + gain * x)[:, None] * nodes[0]
     y = np.clip(y, 0, 1) if values.min() >= 0 and values.max() <= 1 else y
     means = f(y) @ (nodes[1] / nodes[1].sum())
     top = f(np.array(1.0))
     with _bm3d() as denoise:
-        return _like(case, np.interp(top * denoise(f(values) / top, 1 / top), means, x))
+        return as_sampled(case, np.interp(top * denoise(f(values) / top, 1 / top), means, x))
 
 
 @contextmanager

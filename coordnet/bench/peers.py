@@ -135,6 +135,16 @@ def _weights(case: Case) -> Tensor:
     return case.samples.weights
 
 
+def as_array(case: Case) -> np.ndarray:
+    """Return the samples as an array of float64."""
+    return case.samples.values.double().cpu().numpy()
+
+
+def as_sampled(case: Case, made: np.ndarray) -> Tensor:
+    """Return an estimate as a tensor like the samples, with their shape."""
+    return torch.from_numpy(np.ascontiguousarray(made)).reshape(case.samples.values.shape).to(case.samples.values)
+
+
 def unchanged(case: Case) -> Tensor:
     """Return the samples themselves, a noisy or a blurred picture."""
     return case.samples.values
@@ -144,38 +154,35 @@ def wavelet(case: Case, blind: bool = False) -> Tensor:
     """Denoise by ``denoise_wavelet`` with BayesShrink; the noise is given, or estimated if ``blind``."""
     options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": case.samples.channels == 3}
     sigma = None if blind else case.noise
-    return _restored(case, restoration.denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
+    return restored(case, restoration.denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
 
 
 def non_local_means(case: Case, blind: bool = False) -> Tensor:
     """Denoise by ``denoise_nl_means`` as in scikit-image's example; the noise is given, or estimated if ``blind``."""
     sigma = case.noise
     if blind:
-        sigma = float(np.mean(restoration.estimate_sigma(case.samples.values.double().cpu().numpy(), channel_axis=-1)))
+        sigma = float(np.mean(restoration.estimate_sigma(as_array(case), channel_axis=-1)))
     options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True, "h": 0.6 * sigma, "sigma": sigma}
-    return _restored(case, restoration.denoise_nl_means, **options)
+    return restored(case, restoration.denoise_nl_means, **options)
 
 
 def block_matching(case: Case) -> Tensor:
     """Denoise by BM3D, or by CBM3D three channels, with the true noise (Dabov, Foi, Katkovnik and Egiazarian, 2007)."""
     import bm3d  # pyright: ignore[reportMissingImports]
 
-    values = case.samples.values
-    work = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
-    made = work(values.double().cpu().numpy(), case.noise)
-    return torch.from_numpy(np.asarray(made)).reshape(values.shape).to(values)
+    work: Any = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
+    return as_sampled(case, work(as_array(case), case.noise))
 
 
 def best_total_variation(case: Case, weights: Sequence[float] = WEIGHTS) -> Tensor:
     """Denoise by ``denoise_tv_chambolle`` with the best of some weights, in units of the noise, with hindsight."""
-    denoise = partial(_restored, case, restoration.denoise_tv_chambolle)
+    denoise = partial(restored, case, restoration.denoise_tv_chambolle)
     return case.best(denoise(weight=weight * case.noise) for weight in weights)
 
 
-def _restored(case: Case, function: Callable[..., Any], **options: Any) -> Tensor:
+def restored(case: Case, function: Callable[..., Any], **options: Any) -> Tensor:
     """Apply a function of scikit-image to a picture in float64."""
-    image = function(case.samples.values.double().cpu().numpy(), channel_axis=-1, **options)
-    return torch.from_numpy(np.asarray(image)).reshape(case.samples.values.shape).to(case.samples.values)
+    return as_sampled(case, function(as_array(case), channel_axis=-1, **options))
 
 
 def demosaiced(case: Case, kind: str) -> Tensor:
