@@ -12,7 +12,7 @@ from coordnet.media.files import StrPath, atomic_path, encoding
 
 CONVENTIONS = "CF-1.8"
 LARGEST_VARIABLE = 2**32 - 4  # bytes of a variable in the classic format with offsets of 64 bits
-# What columns of these names are: their standard name, their axis, and their unit if none is given.
+# The standard name and the axis of columns with these names, and their unit if none is given.
 KNOWN_AXES = {
     "lon": ("longitude", "X", "degrees_east"),
     "longitude": ("longitude", "X", "degrees_east"),

@@ -16,7 +16,7 @@ SPLINE_SECONDS = 1e-7  # seconds of a spline for each sample of its result
 TRIANGULATION_SECONDS = {"linear": 15e-6, "cubic": 50e-6}  # seconds of ``griddata`` in 2-D, for a known point
 TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that half a minute triangulates, by the number of axes
 
-# By the number of axes, of one unknown point; measured on pictures of 64² to 512² of which a quarter to 98 % is known.
+# Seconds for one unknown point, by the number of axes, measured on pictures of 64² to 512², a quarter to 98 % known.
 BIHARMONIC_SECONDS = {2: 7e-6, 3: 3e-5}
 BIHARMONIC_LIMIT = {2: 500_000, 3: 20_000}  # unknown points; the factors of more take gigabytes
 

@@ -17,7 +17,7 @@ from coordnet.plans.matern import Decomposed, covariance, decomposed, restricted
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
-LOOKED_AT = 2**16  # nodes in the middle of a lattice that are used, at most
+NUGGET_NODES = 2**16  # nodes in the middle of a lattice that are used, at most
 FEWEST_KNOWN = 100  # samples among them below which no noise is estimated
 MOST_SAMPLES = 4000  # samples that are predicted by their neighbors, at most
 WINDOW_SAMPLES = 16  # neighboring samples whose mean squared error of prediction is that of a window
@@ -79,7 +79,7 @@ def nugget(samples: Samples, anisotropy: tuple[float, ...] = ()) -> float:
 
     Cressie, "Statistics for Spatial Data" (1993), section 2.4.
     """
-    geometry, part = samples.geometry, middle(samples.geometry.shape, LOOKED_AT)
+    geometry, part = samples.geometry, middle(samples.geometry.shape, NUGGET_NODES)
     has_gaps = geometry.weights is not None or geometry.is_strided
     if not has_gaps or not geometry.is_nodal:
         return 0.0

@@ -82,7 +82,7 @@ class Fitted:
     coefficients: Float[Tensor, "signals channels *features"]
     report: FitReport
     learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
-    # What the plan made of means over the samples' own 2×2 cells, whose truth the samples are, where it is judged so.
+    # The plan's estimate of the samples from their means over 2×2 cells, by which it is judged; None without one.
     halved: Float[Tensor, "signals channels *cells"] | None = None
 
     def signal(self, lattice: tuple[int, ...]) -> Float[Tensor, "signals channels *lattice"]:
@@ -222,7 +222,7 @@ class Plan:
         uncertainty: Callable[[FitReport], Uncertainty] | None = None,
     ) -> Reconstruction:
         """Return the reconstruction with coefficients of centered values; see ``fit`` for options and errors."""
-        # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
+        # The fit has tensors of its own: to move or to train them does not change the plan.
         encoding = self.encoding if self.followed else duplicate(self.encoding)
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         if not is_finite(weight, waits=not self.direct):  # an iteration has waited already

@@ -25,7 +25,7 @@ EXCESS, DETAILS = 1.75, 1.5
 RARE = 1e-3  # least share of a frequency's coefficients that were rounded to 0, and of others, that tells their scale
 EDGES = 20  # alternations between the intervals and the repeated last pixels, where blocks go beyond the picture
 FARTHEST = 0.05  # largest mean difference of a picture from what its file holds, for values in [0, 1]
-LOOKED_AT = 256  # pixels along an axis of the picture's middle, in which steps are looked for
+MIDDLE_SIDE = 256  # pixels along an axis of the picture's middle, in which steps are looked for
 SHIFTED = 128  # pixels along an axis of the middle in which the blocks of all 64 shifts are compared
 ZEROED = 0.5  # largest size of a coefficient, in 8-bit values, that was 0 before the picture was rounded to 8 bits
 LARGEST_STEP = 63  # largest step that is looked for, in 8-bit values
@@ -192,7 +192,7 @@ def shown_steps(picture: Picture) -> Float[np.ndarray, "8 8"] | None:
         return None
     shifts = [picture[i:, j:] for i in range(SIDE) for j in range(SIDE)]
     zeros = [(np.abs(_coefficients(part, SHIFTED)) < ZEROED).mean() for part in shifts]
-    coefficients = _coefficients(shifts[int(np.argmax(zeros))], LOOKED_AT)
+    coefficients = _coefficients(shifts[int(np.argmax(zeros))], MIDDLE_SIDE)
     steps, best = np.ones(coefficients.shape[1]), np.zeros(coefficients.shape[1])
     for step in range(2, LARGEST_STEP + 1):
         counted = np.abs(coefficients) > step / 2

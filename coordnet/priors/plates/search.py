@@ -62,7 +62,7 @@ ABOUT_AS_GOOD = 10.0  # hidden error up to which the highest order is taken for 
 LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**21, 3: 2**18})
 # These numbers for anisotropies were settled on 27 fields, synthetic and from packages, with four masks each; 28 others
 # were held out.
-LOOKED_AT = 2**15  # nodes in the middle of a lattice whose differences are looked at
+VARIOGRAM_NODES = 2**15  # nodes in the middle of a lattice whose differences are looked at
 OCTAVES = 6  # the last range of distances is that of 2^6 to 2^7 nodes
 LAGS = 5  # distances in an octave that are looked at, at most
 FEWEST_PAIRS = 10  # pairs of samples that tell a mean square
@@ -294,7 +294,7 @@ def variogram_scales(samples: Samples) -> tuple[float, ...]:
 
     Cressie, "Statistics for Spatial Data" (1993), section 2.5.2.
     """
-    part = middle(samples.grid, LOOKED_AT)
+    part = middle(samples.grid, VARIOGRAM_NODES)
     values = samples.values.detach()[part].cpu().double().numpy()
     known = np.broadcast_to((samples.geometry.full_weights[part] > 0).cpu().numpy(), values.shape)
     axes = [(np.moveaxis(values, axis, 0), np.moveaxis(known, axis, 0)) for axis in range(values.ndim - 1)]
