@@ -125,12 +125,15 @@ class Trial:
         """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
 
         If no sample was hidden, or errors do not tell, one candidate has the weight 1 in its place: the last one whose
-        errors are rounding, which has no shares beside it, or the one that remains.
+        errors are rounding, which has no shares beside it, or the one that remains. Nor have frames that are moved: no
+        covariance tells of these.
         """
         one = np.eye(len(self.candidates))
         if self._exact:
             return one[self._exact[-1]]
         weights = self.hidden.weights() if self.errors else one[self._remaining]
+        if self.plans[int(weights.argmax())].stands_apart:
+            return weights
         return (1 - self._shares.sum()) * weights + self._shares
 
     def _race(self, held: Hidden, samples: Samples) -> None:
