@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.ndimage import map_coordinates
+from scipy.ndimage import gaussian_filter, map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
@@ -26,7 +26,10 @@ from coordnet.sampling.samples import Geometry, Samples
 
 FEWEST_SEEN = 3  # frames with samples: two are left where one is hidden
 FLOW = "optical flow of Lucas and Kanade"
+NEARBY = 2.0  # standard deviation, in nodes, of the window in which frames are compared
 SECONDS_BY_NODES = 5e-6  # time of one core for each node
+
+Frame = Float[np.ndarray, "channels height width"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,10 @@ class Motion(Timed):
     """Frames without samples are those before and after them, moved along the optical flow between these.
 
     A frame at the share w of the time between two others, f and g, is (1 - w) f(x - w u(x)) + w g(x - (1 - w) v(x)),
-    with the flow u from f to g and v back. The motion before the first and after the last of the frames with samples is
-    that between the two nearest, for as long. Gaps within such frames are those of the adaptive fit.
+    with the flow u from f to g and v back. Where the two moved frames differ, as at what is covered and where scenes
+    are cut, f and g themselves count: each pair has a weight inverse to its mean squared difference nearby. The motion
+    before the first and after the last of the frames with samples is that between the two nearest, for as long. Gaps
+    within such frames are those of the adaptive fit.
 
     Notes
     -----
@@ -137,7 +142,7 @@ def moved(
     """Return a clip whose frames that are not ``seen``, of which two are, follow from the others as ``Motion`` says."""
     frames, made = f.detach().cpu().double().numpy(), f.clone()
     guides = frames.mean(0)
-    guides = guides / (float(np.abs(guides).max()) or 1.0)
+    guides = guides / (float(np.abs(guides[seen]).max()) or 1.0)
     flow, at = cache(lambda a, b: _flow(guides[a], guides[b])), np.flatnonzero(seen).tolist()
     for t in np.flatnonzero(~seen).tolist():
         after = bisect_left(at, t)
@@ -145,9 +150,18 @@ def moved(
         share = float((times[t] - times[a]) / (times[b] - times[a]))
         frame = _shifted(frames[:, a], max(share, -1.0) * flow(a, b))
         if share > 0:
-            frame = (1 - share) * frame + share * _shifted(frames[:, b], (1 - share) * flow(b, a))
+            moving = frame, _shifted(frames[:, b], (1 - share) * flow(b, a))
+            frame = _between(moving, (frames[:, a], frames[:, b]), share)
         made[:, t] = torch.from_numpy(frame).to(f)
     return made
+
+
+def _between(moving: tuple[Frame, Frame], still: tuple[Frame, Frame], share: float) -> Frame:
+    """Return the frame at a share of the time between two, from these moved and as they are, as ``Motion`` says."""
+    error, other = (gaussian_filter(np.square(f - g).mean(0), NEARBY) for f, g in (moving, still))
+    w = other / np.maximum(error + other, np.finfo(other.dtype).tiny)
+    f, g = (w * a + (1 - w) * b for a, b in zip(moving, still, strict=True))
+    return (1 - share) * f + share * g
 
 
 def _shifted(f: Float[np.ndarray, "channels _ _"], by: Float[np.ndarray, "2 _ _"]) -> Float[np.ndarray, "channels _ _"]:
