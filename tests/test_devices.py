@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import gaussian_filter
 from torch.utils._python_dispatch import _disable_current_modes
 
 import coordnet as cn
@@ -273,6 +274,33 @@ def test_signals_there_are_restored_there(device, deterministic, name):
     found = RESTORED[name](noisy.to(device)).signal
     assert found.is_cuda
     near(found, here(RESTORED[name], noisy).signal)
+
+
+def grain(x):
+    return x + 0.2 * torch.from_numpy(gaussian_filter(np.random.default_rng(0).standard_normal(x.shape), (1.2, 1.2, 0)))
+
+
+NOISES = {
+    "white": (lambda x, z: x + 0.05 * z, "white"),
+    "white, one for all channels": (lambda x, z: x + 0.05 * z[..., :1], "colored"),
+    "filtered": (lambda x, z: grain(x), "colored"),
+    "a camera's": (lambda x, z: x + (0.0004 + 0.02 * x).sqrt() * z, "camera"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+def test_noise_there_is_estimated_and_removed(device, name):
+    add, kind = NOISES[name]
+    clean = picture(64)
+    noisy = add(clean, torch.randn(clean.shape, dtype=torch.float64, generator=seeded()))
+    found, model = cn.estimate_noise(noisy.to(device)), cn.estimate_noise(noisy)
+    assert (found.kind, model.kind) == (kind, kind)
+    near(found.variance(noisy.to(device)), model.variance(noisy))
+    part = noisy[:N, :N]
+    there = cn.denoise(part.to(device), noise=found, prior=LOCAL).signal
+    assert there.is_cuda
+    near(there, cn.denoise(part, noise=model, prior=LOCAL).signal, 1e-3)
 
 
 def test_regrid_takes_its_arrays_here(device):

@@ -94,6 +94,7 @@ TABLE_1 = _paper(
             BICUBIC,
             *column("table1", "closed form", SOLVED, ClosedForm),
             smooth(SMOOTH, masked=True),
+            BY_PATCHES,
             *TRAINED,
         )
     },

@@ -80,6 +80,7 @@ def choose_prior(
     - learned: whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of
       others
     """
+    samples = samples.without_gaps() if fourier and not robust else samples
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}

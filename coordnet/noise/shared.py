@@ -33,6 +33,7 @@ def shared_noise(
     last, noise must surely be there. What was found explains no more than ``LOUDER`` times the noise of the others, but
     in a compressed picture, where JPEG removed noise of colors.
     """
+    picture = picture.detach().cpu()  # where its windows are
     rotation = _rotation(picture)
     *others, last = (picture.double() @ rotation).split(1, dim=2)
     explained = 0.0

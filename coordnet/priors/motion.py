@@ -9,21 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.ndimage import map_coordinates
+from scipy.ndimage import gaussian_filter, map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import FitReport
-from coordnet.plans.plan import Begun, Judged, Plan
+from coordnet.plans.hold_out import HeldOut
+from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.base import Sampled, Setting, Timed
-from coordnet.sampling.samples import Geometry
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Geometry, Samples
 
 FEWEST_SEEN = 3  # frames with samples: two are left where one is hidden
+FLOW = "optical flow of Lucas and Kanade"
+NEARBY = 2.0  # standard deviation, in nodes, of the window in which frames are compared
 SECONDS_BY_NODES = 5e-6  # time of one core for each node
+
+Frame = Float[np.ndarray, "channels height width"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,10 @@ class Motion(Timed):
     """Frames without samples are those before and after them, moved along the optical flow between these.
 
     A frame at the share w of the time between two others, f and g, is (1 - w) f(x - w u(x)) + w g(x - (1 - w) v(x)),
-    with the flow u from f to g and v back. The motion before the first and after the last of the frames with samples is
-    that between the two nearest, for as long. Gaps within such frames are those of the adaptive fit.
+    with the flow u from f to g and v back. Where the two moved frames differ, as at what is covered and where scenes
+    are cut, f and g themselves count: each pair has a weight inverse to its mean squared difference nearby. The motion
+    before the first and after the last of the frames with samples is that between the two nearest, for as long. Gaps
+    within such frames are those of the adaptive fit.
 
     Notes
     -----
@@ -43,7 +51,7 @@ class Motion(Timed):
     name: ClassVar[str] = "motion"
     usage: ClassVar[str] = " (missing frames of a clip)"
     learns: ClassVar[bool] = True
-    samples: ClassVar[tuple[Sampled, ...]] = ("gaps",)
+    samples: ClassVar[tuple[Sampled, ...]] = ("lattice", "gaps")
     axes: ClassVar[range] = range(3, 4)
     on_cpu: ClassVar[bool] = True
 
@@ -52,11 +60,11 @@ class Motion(Timed):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Motion, ...]":
-        """Return it for masked lattices of three axes, some of whose frames have no samples."""
+        """Return it for lattices of three axes, some of whose frames have no samples."""
         geometry = setting.geometry
-        if geometry.weights is None or not setting.fourier or not geometry.is_nodal or geometry.shape != geometry.grid:
+        if not setting.fourier or not _has_frames(geometry):
             return ()
-        seen = (geometry.weights > 0).flatten(1).any(1)
+        seen = _seen(geometry.with_gaps.full_weights.movedim(-1, 0) > 0)
         return (cls(),) if FEWEST_SEEN <= int(seen.sum()) < len(seen) else ()
 
     def seconds(self, setting: Setting) -> float:
@@ -66,8 +74,9 @@ class Motion(Timed):
 class MotionPlan(Plan):
     """Fill frames without samples by ``Motion``, and all others by the adaptive fit, which hides samples.
 
-    The parameters are those of ``plan``; flows are found on the CPU. A ``ValueError`` is raised if the encoding is not
-    Fourier's, or the samples are not those of a lattice of three axes with two frames that have some.
+    Of a lattice that skips frames every k-th is hidden, in the way that these are missing. The parameters are those of
+    ``plan``; flows are found on the CPU. A ``ValueError`` is raised if the encoding is not Fourier's, or the samples
+    are not those of a lattice of three axes with two frames that have some.
     """
 
     holds_out = stands_apart = True
@@ -75,25 +84,49 @@ class MotionPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Motion, **options: Any) -> None:
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding for frames in time", type(encoding).__name__)
-        if len(geometry.grid) != 3 or not geometry.is_nodal or geometry.shape != geometry.grid:
+        if not _has_frames(geometry):
             raise _checks.wrong("geometry", "frames of two axes in time, some of them unknown", repr(geometry))
+        if geometry.is_strided:
+            encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         super().__init__(encoding, geometry, **options)
-        self.pilot = AdaptivePlan(encoding, geometry, Adaptive(), **options)
-        self.known = geometry.full_weights.movedim(-1, 0) > 0
+        self.pilot = None if geometry.is_strided else AdaptivePlan(encoding, geometry, Adaptive(), **options)
+        self.known = geometry.with_gaps.full_weights.movedim(-1, 0) > 0
         self.times = prior.in_frames(geometry.grid[0])
         if int(_seen(self.known).sum()) < 2:
             raise _checks.wrong("geometry", "two frames with samples at least", repr(geometry))
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        if self.pilot is None:
+            return self._between(values)
         fitted, held_out = (begun or {}).get(Adaptive()) or self.pilot.solve_and_hold_out(values)
         f = torch.where(self.known.to(values.device), values[0], fitted.signal(self.geometry.grid)[0])
         f = moved(f, _seen(self.known), self.times)
-        report = FitReport(method=f"optical flow of Lucas and Kanade, after {fitted.report.method}", device="cpu")
+        report = FitReport(method=f"{FLOW}, after {fitted.report.method}", device="cpu")
         fitted = replace(fitted, coefficients=make_periodic(f.unsqueeze(0), self.encoding.shape), report=report)
         if held_out is None or int(_seen(held_out.shown).sum()) < 2:
             return fitted, None
         f = torch.where(held_out.shown, held_out.values, held_out.estimate)
         return fitted, replace(held_out, estimate=moved(f, _seen(held_out.shown), self.times[held_out.part[0]]))
+
+    def _between(self, values: Float[Tensor, "1 channels *samples"]) -> Judged:
+        """Return the frames that a lattice skips from its own, and the hidden ones of these from the others."""
+        samples = Samples(self.geometry, values[0].movedim(0, -1))
+        f = values.new_zeros(values.shape[1], *self.geometry.grid)
+        f[(..., *self.geometry.slices)] = values[0]
+        f = moved(f, _seen(self.known), self.times)
+        fitted = Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), FitReport(method=FLOW, device="cpu"))
+        held_out = HeldOut.draw(samples, 0.0, 0)
+        if held_out is None:
+            return fitted, None
+        times = self.times[self.geometry.slices[0]]
+        return fitted, replace(held_out, estimate=moved(held_out.values, _seen(held_out.shown), times))
+
+
+def _has_frames(geometry: Geometry) -> bool:
+    """Whether samples are of a lattice of three axes: some of its nodes, or all of every k-th frame."""
+    if len(geometry.grid) != 3 or not geometry.is_nodal:
+        return False
+    return geometry.shape == geometry.grid or (geometry.is_strided and geometry.shape[1:] == geometry.grid[1:])
 
 
 def _seen(known: Bool[Tensor, "channels frames *space"]) -> Bool[np.ndarray, " frames"]:
@@ -109,7 +142,7 @@ def moved(
     """Return a clip whose unseen frames follow from the seen ones, at least two, as ``Motion`` says."""
     frames, made = f.detach().cpu().double().numpy(), f.clone()
     guides = frames.mean(0)
-    guides = guides / (float(np.abs(guides).max()) or 1.0)
+    guides = guides / (float(np.abs(guides[seen]).max()) or 1.0)
     flow, at = cache(lambda a, b: _flow(guides[a], guides[b])), np.flatnonzero(seen).tolist()
     for t in np.flatnonzero(~seen).tolist():
         after = bisect_left(at, t)
@@ -117,9 +150,18 @@ def moved(
         share = float((times[t] - times[a]) / (times[b] - times[a]))
         frame = _shifted(frames[:, a], max(share, -1.0) * flow(a, b))
         if share > 0:
-            frame = (1 - share) * frame + share * _shifted(frames[:, b], (1 - share) * flow(b, a))
+            moving = frame, _shifted(frames[:, b], (1 - share) * flow(b, a))
+            frame = _between(moving, (frames[:, a], frames[:, b]), share)
         made[:, t] = torch.from_numpy(frame).to(f)
     return made
+
+
+def _between(moving: tuple[Frame, Frame], still: tuple[Frame, Frame], share: float) -> Frame:
+    """Return the frame at a share of the time between two, from these moved and as they are, as ``Motion`` says."""
+    error, other = (gaussian_filter(np.square(f - g).mean(0), NEARBY) for f, g in (moving, still))
+    w = other / np.maximum(error + other, np.finfo(other.dtype).tiny)
+    f, g = (w * a + (1 - w) * b for a, b in zip(moving, still, strict=True))
+    return (1 - share) * f + share * g
 
 
 def _shifted(f: Float[np.ndarray, "channels _ _"], by: Float[np.ndarray, "2 _ _"]) -> Float[np.ndarray, "channels _ _"]:

@@ -13,6 +13,7 @@ from coordnet.sampling.axes import MAX_AXES, Axes, Axis
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_weights, known_entries
 
+FEWEST_EVERY = 8  # known nodes along an axis from which on those at equal distances are taken for every k-th
 LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
 
 
@@ -108,6 +109,22 @@ class MaskedLattice(Lattice):
         if tuple(self.weights.shape[:-1]) != self.shape:
             raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
         check_weights(self.weights)
+
+    @property
+    def without_gaps(self) -> Lattice:
+        """The lattice of every k-th node along each axis, if these are known and no others; itself for other gaps.
+
+        Axes on which nodes are skipped have ``FEWEST_EVERY`` known ones at least.
+        """
+        known = (self.weights > 0).cpu()
+        seen = known[..., :1]
+        places = [seen.movedim(j, 0).flatten(1).any(1).nonzero()[:, 0].tolist() for j in range(len(self.grid))]
+        skips = [(at, n) for at, n in zip(places, self.grid, strict=True) if len(at) < n]
+        if self.shape != self.grid or not self.is_binary or not skips or min(len(at) for at, _ in skips) < FEWEST_EVERY:
+            return self
+        steps = tuple(at[1] - at[0] if len(at) > 1 else 1 for at in places)
+        lattice = Lattice(self.grid, steps, tuple(at[0] for at in places))
+        return lattice if torch.equal(lattice.known(known.shape[-1]), known) else self
 
     def check_hideable(self) -> None:
         """Refuse a lattice that skips samples or is known as a whole with a ``ValueError``."""

@@ -85,6 +85,11 @@ class Geometry(ABC):
         return self
 
     @property
+    def without_gaps(self) -> "Geometry":
+        """The lattice of every k-th node whose gaps are the nodes between; the geometry itself for others."""
+        return self
+
+    @property
     def is_binary(self) -> bool:
         """Whether every sample is either known, with the weight 1, or unknown."""
         return self.weights is None or bool(((self.weights == 0) | (self.weights == 1)).all())
@@ -313,6 +318,11 @@ class Samples:
     def on_even_nodes(self) -> "Samples":
         """Return the samples for fits whose nodes are equally spaced: those at unequal coordinates as points."""
         return self.geometry.on_even_nodes(self)
+
+    def without_gaps(self) -> "Samples":
+        """Return samples at every k-th node, and nowhere else, as those of a lattice that skips the others."""
+        geometry = self.geometry.without_gaps
+        return self if geometry is self.geometry else Samples(geometry, self.values[geometry.slices])
 
     def detached(self) -> "Samples":
         """Return the samples without gradients to their values."""

@@ -146,3 +146,37 @@ def test_a_new_way_to_sample_is_one_class():
     assert float(cn.fit_closed_form(cn.FourierEncoding.like(rest), rest, prior).render()[3].mean()) != 0
     with pytest.raises(ValueError, match="of which some can be hidden"):
         fit.interval()
+
+
+@pytest.mark.parametrize(("steps", "offsets"), [((2, 1), (1, 0)), ((1, 3), (0, 2)), ((2, 2), (0, 0))])
+def test_a_mask_of_every_kth_node_is_a_lattice_that_skips_the_others(steps, offsets):
+    lattice = cn.Lattice((18, 24), steps, offsets)
+    values = torch.rand(18, 24, 2, generator=torch.Generator().manual_seed(0))
+    gaps = cn.MaskedLattice(lattice.grid, weights=lattice.known(1).double()).sample(values)
+    found, expected = gaps.without_gaps(), lattice.sample(values)
+    assert found.geometry == expected.geometry and torch.equal(found.values, expected.values)
+    assert torch.equal(lattice.with_gaps.full_weights, lattice.known(1).float())
+
+
+def test_other_gaps_than_those_of_every_kth_node_stay():
+    known = torch.zeros(18, 24, 1)
+    known[::2, ::3] = 1
+    one_less, one_more, few = known.clone(), known.clone(), torch.zeros(18, 24, 1)
+    one_less[4, 3], one_more[1, 1], few[::6] = 0, 1, 1
+    by_channel = known.roll(1, 0) * torch.tensor([0.0, 1.0]) + known * torch.tensor([1.0, 0.0])
+    for weights in (one_less, one_more, few, 2 * known, by_channel, torch.ones(18, 24, 1)):
+        geometry = cn.MaskedLattice((18, 24), weights=weights)
+        assert geometry.without_gaps is geometry
+    points = GEOMETRIES["points"].sample(signal())
+    assert points.without_gaps() is points
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_mask_of_every_kth_node_is_fitted_as_that_lattice(noise):
+    x = torch.linspace(0, 9, 40, dtype=torch.float64)
+    picture = torch.sin(x[:, None] + x**2 / 9) + noise * torch.randn(40, 40, generator=torch.Generator().manual_seed(0))
+    skips = cn.sample(picture[..., None], "every:2")
+    gaps = cn.sample(picture[..., None], skips.geometry.known(1)[..., 0])
+    found, expected = cn.fit(gaps), cn.fit(skips)
+    assert [c.prior for c in found.report.candidates] == [c.prior for c in expected.report.candidates]
+    torch.testing.assert_close(found.render(alignment="sample"), expected.render(alignment="sample"))

@@ -127,9 +127,10 @@ class StackPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
         geometry = geometry.blended("quintic")  # the plates' blending, which all share so that they can be summed
         self.prior, nodes = prior, geometry
-        if (prior.nugget or not geometry.is_strided) and not encoding.axis_encoders:
-            nodes = geometry.with_gaps
-        if nodes is not geometry:
+        if not encoding.axis_encoders:
+            even = geometry.without_gaps
+            nodes = even if even.is_strided and not prior.nugget else geometry.with_gaps
+        if nodes is not geometry and nodes.shape == nodes.grid:
             encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         self.plans = [candidate.plan(encoding, nodes, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)
@@ -163,10 +164,12 @@ class StackPlan(Plan):
         return super().posterior(values, learned)
 
     def _on_nodes(self, values: Float[Tensor, "1 channels *samples"]) -> Float[Tensor, "1 channels *nodes"]:
-        """Return values of a lattice that skips samples on the nodes of the plans, 0 where they are unknown."""
+        """Return values of a lattice on the nodes of the plans: without its gaps, or with them and 0 there."""
         nodes, own = self.plans[0].geometry, self.geometry
         if nodes.shape == own.shape:
             return values
+        if nodes.is_strided:
+            return values[(..., *nodes.slices)]
         on_nodes = values.new_zeros(*values.shape[:2], *nodes.shape)
         on_nodes[(..., *own.slices)] = values  # type: ignore[attr-defined]
         return on_nodes

@@ -125,12 +125,15 @@ class Trial:
         """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
 
         If the errors of candidates are rounding alone, the last of them has the weight 1, without shares. If no sample
-        was hidden, the candidate that remains has all of the weight beside the shares.
+        was hidden, the candidate that remains has all of the weight beside the shares. Frames that are moved have no
+        shares beside them: no covariance tells of these.
         """
         one = np.eye(len(self.candidates))
         if self._exact:
             return one[self._exact[-1]]
         weights = self.hidden.weights() if self.errors else one[self._remaining]
+        if self.plans[int(weights.argmax())].stands_apart:
+            return weights
         return (1 - self._shares.sum()) * weights + self._shares
 
     def _race(self, held: Hidden, samples: Samples) -> None:
