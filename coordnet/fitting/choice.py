@@ -31,6 +31,18 @@ Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 
 
 def suited(setting: Setting) -> Prior | None:
+    """Return what "auto" stands for: that of a lattice that skips nodes where the gaps are these nodes.
+
+    Noise is told from hidden samples of a mask, which such a lattice has not, and a single prior is for the gaps.
+    """
+    even = setting.geometry.without_gaps
+    if even is not setting.geometry and setting.fourier and not (setting.robust or setting.nugget):
+        if isinstance(stack := _suited(replace(setting, geometry=even)), Stack):
+            return stack
+    return _suited(setting)
+
+
+def _suited(setting: Setting) -> Prior | None:
     """Return what "auto" stands for: the ``Stack`` of all priors that suit a setting, or the only one, or None.
 
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
@@ -80,11 +92,10 @@ def choose_prior(
     - learned: whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of
       others
     """
-    samples = samples.without_gaps() if fourier and not robust else samples
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}
-    noise = nugget(samples, weights.get(LOWEST, ())) if weighs else 0.0
+    noise = nugget(samples.without_gaps(), weights.get(LOWEST, ())) if weighs else 0.0
     if noise and len(channel_groups(samples)) > 1:  # groups of channels have no noise in common
         noise = 0.0
     geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import coordnet as cn
 from coordnet.comparison.attempts import combinations
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
@@ -154,3 +155,14 @@ def test_fourier_has_one_kind_of_encoding_and_one_option():
         EncoderChoice(FourierEncoding, {"sigma": 3})
     with pytest.raises(ValueError, match="fourier in a complex encoding, received fourier in a simple encoding"):
         FOURIER.on(samples, "simple")
+
+
+def test_plans_for_masks_of_every_second_node_are_those_of_the_lattice():
+    skips = cn.Lattice((24, 24), (2, 2))
+    gaps = cn.MaskedLattice((24, 24), weights=skips.known(1).double())
+    values = torch.rand(24, 24, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    found, expected = (
+        cn.plan(cn.FourierEncoding.like(geometry), geometry, dtype=torch.float64).fit(shown)
+        for geometry, shown in ((gaps, values * skips.known(1)), (skips, values[::2, ::2]))
+    )
+    torch.testing.assert_close(found.render(alignment="sample"), expected.render(alignment="sample"))
