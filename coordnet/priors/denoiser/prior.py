@@ -53,7 +53,7 @@ class DenoiserPlan(Plan):
 
     In a ``Stack`` these are the candidates before it; alone it makes the pilot's. The same steps from the estimate
     without the hidden samples give the weight, and where noise is a good part of the errors there, they say whether the
-    steps count it, too. Where that lowers the squared error there by less than ``MIN_IMPROVEMENT`` of it, or not surely
+    steps count it, too. Where that lowers the squared error there too little (``least_squares_weight``), or not surely
     if noise is a good part, the result is the estimate it started at, to the bit. Hidden samples say nothing of known
     ones, which stay as they are in that estimate.
 
@@ -99,7 +99,7 @@ class DenoiserPlan(Plan):
             tried = {noise: self._filled(*hidden, noise, bar) for noise in noises}
             noise = min(noises, key=lambda noise: float(held_out.errors(tried[noise]).square().sum()))
             second, errors = tried[noise], (held_out.errors(held_out.estimate), held_out.errors(tried[noise]))
-            weight = least_squares_weight(*errors)
+            weight = least_squares_weight(*errors, len(values[0]))
             weight = min(weight, sure_share(*errors, len(values[0]))) if shows else weight
             if not weight:
                 return before

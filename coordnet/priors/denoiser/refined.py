@@ -199,8 +199,9 @@ class DenoisedAreaPlan(RefinedPlan):
         if level < LEAST_HALF_ERROR * self.scale(pilot).span:
             return 0.0, ()
         second = (plan.refined(pilot, half, self._steps(level, pilot)) - truth).double().flatten()
-        sure = sure_share(error, second, math.prod(cells) * len(values))  # errors within a cell are alike
-        return min(least_squares_weight(error, second, LEAST_GAIN), sure), self._steps(level, estimate)
+        alike = math.prod(cells) * len(values)  # errors within a cell are alike
+        weight = min(least_squares_weight(error, second, alike, LEAST_GAIN), sure_share(error, second, alike))
+        return weight, self._steps(level, estimate)
 
     def _steps(self, error: float, start: Signal) -> Sequence[float]:
         """Return the standard deviation of each step from a start with an error, relative to its range."""
@@ -242,7 +243,7 @@ class DenoisedMosaicPlan(RefinedPlan):
         pilot = self.start.fit(mosaic.movedim(0, -1)).render(alignment="sample").movedim(-1, 0)
         both = (pilot - truth, self.refined(pilot, mosaic, self.sigmas) - truth)
         error, second = (f[~self._known].double() for f in both)
-        return least_squares_weight(error, second)
+        return least_squares_weight(error, second, len(truth) - 1)  # every pixel lacks two of three colors
 
 
 class DenoisedNoisePlan(RefinedPlan):

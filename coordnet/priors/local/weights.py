@@ -10,6 +10,9 @@ from torch import Tensor
 from coordnet.metrics.scores import decibels
 
 MIN_IMPROVEMENT = 0.005  # relative fall of the squared error at hidden samples that gives any weight
+# Multiple of the fall by chance that gives any weight. On a quarter of 32² pixels denoisers that do not suit reach 3.1
+# in 53 trials; on 128² a trained one has at least 3.7 on the 19 photographs that it fills better.
+BY_CHANCE = 3.0
 MAX_WEIGHT = 1.2
 HOPE = 10**0.6  # 6 dB: of squared hidden error, by which others may be better than what patches improve on
 SURE = 2.0  # standard errors by which the weighted mean must be better than the first estimate where there is noise
@@ -76,11 +79,17 @@ def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], sha
 
 
 def least_squares_weight(
-    error: Float[Tensor, " n"], second: Float[Tensor, " n"], least: float = MIN_IMPROVEMENT
+    error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int, least: float = MIN_IMPROVEMENT
 ) -> float:
-    """Return ``least_squares_share``, or 0 unless the sum of squares is a ``least`` share below |e|²."""
+    """Return ``least_squares_share``, or 0 unless |e|² falls by a ``least`` share of it, and by more than by chance.
+
+    The errors of the channels of a value are alike. Along a step that nothing relates to e, |e|² falls by 1/n of it in
+    the mean, for n independent values. It has to fall by ``BY_CHANCE`` times as much: the square root of that is the
+    share of the step relative to its standard error.
+    """
     alpha = least_squares_share(error, second)
     after = float((error + alpha * (second - error)).square().sum())
+    least = max(least, BY_CHANCE * channels / max(error.numel(), 1))
     return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
 
 

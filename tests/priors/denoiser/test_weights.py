@@ -86,14 +86,23 @@ UNSUITED = pytest.mark.parametrize("f", [identity, blur, constant], ids=lambda f
 
 def test_the_weight_is_least_squares_from_nothing_to_all(generator):
     error, other = torch.randn(2, 50, generator=generator, dtype=torch.float64)
-    weight = least_squares_weight(error, other)
+    weight = least_squares_weight(error, other, 1)
     found = [(error + (weight + d) * (other - error)).square().sum() for d in (-0.01, 0.0, 0.01)]
     assert 0 < weight < 1 and min(found) == found[1]
-    assert least_squares_weight(error, error) == 0
-    assert least_squares_weight(error, 2 * error) == 0
-    assert least_squares_weight(error, 0 * error) == least_squares_weight(error, 0.5 * error) == 1
-    assert least_squares_weight(error, 0.999 * error) == 0  # hardly better
-    assert least_squares_weight(error, 0.98 * error, 0.05) == 0 < least_squares_weight(error, 0.98 * error, 0.03)
+    assert least_squares_weight(error, error, 1) == 0
+    assert least_squares_weight(error, 2 * error, 1) == 0
+    assert least_squares_weight(error, 0 * error, 1) == least_squares_weight(error, 0.5 * error, 1) == 1
+    many = error.repeat(100)
+    assert least_squares_weight(many, 0.999 * many, 1) == 0  # hardly better
+    assert least_squares_weight(many, 0.98 * many, 1, 0.05) == 0 < least_squares_weight(many, 0.98 * many, 1, 0.03)
+
+
+def test_a_step_that_nothing_relates_to_the_errors_has_no_weight_but_by_chance(generator):
+    errors, steps = torch.randn(2, 2000, 30, generator=generator, dtype=torch.float64)
+    weights = torch.tensor([least_squares_weight(e, e + s, 1) for e, s in zip(errors, steps, strict=True)])
+    assert 0.02 < (weights > 0).double().mean() < 0.08  # a normal variable is above √3 with probability 0.042
+    assert least_squares_weight(errors[0], 0.9 * errors[0], 1) == 1
+    assert least_squares_weight(errors[0], 0.9 * errors[0], 3) == 0
 
 
 def test_the_deviation_of_the_weight_is_that_over_many_draws_of_the_noise(generator):
