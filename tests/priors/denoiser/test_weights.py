@@ -14,7 +14,14 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import CenteredValues, Fitted
 from coordnet.priors.denoiser import refined
 from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, Scale
-from coordnet.priors.denoiser.refined import ADDED, COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR, DenoisedNoisePlan
+from coordnet.priors.denoiser.refined import (
+    ADDED,
+    COLOR_STEPS,
+    GRAY_STEPS,
+    LEAST_HALF_ERROR,
+    WEIGHED_ROUNDS,
+    DenoisedNoisePlan,
+)
 from coordnet.priors.local.demosaicing import LocalMosaicPlan
 from coordnet.priors.local.weights import (
     least_squares_share,
@@ -264,6 +271,14 @@ def test_more_noise_gives_the_weight_of_two_errors_that_are_known(monkeypatch, g
     variance = level**2 * (1 + ADDED**2) * float((1 / weights[weights > 0]).mean())
     expected = variance / (variance + offset**2)
     assert plan.weighed(truth + noise, truth)[0] == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.slow
+def test_a_noisy_mosaic_is_weighed_in_few_rounds(monkeypatch, generator):
+    rounds, solve = [], LocalMosaicPlan._solve
+    monkeypatch.setattr(LocalMosaicPlan, "_solve", lambda plan, y: rounds.append(plan.prior.rounds) or solve(plan, y))
+    cn.demosaic(torch.rand(8, 8, generator=generator), sigma=0.1, prior=cn.Denoiser(identity))
+    assert rounds == [cn.Local().rounds, WEIGHED_ROUNDS]
 
 
 def test_the_noise_of_a_whole_lattice_is_removed_at_once(generator):
