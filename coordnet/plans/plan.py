@@ -125,6 +125,7 @@ class Plan:
     stands_apart: bool = False  # whether such a fit improves on none that was made before
     understates: bool = False  # whether these estimates have a little larger errors than the fit's result
     refines: bool = False  # whether such a fit is as good as those before it at all samples that they hid
+    needs_proof: bool = False  # whether it is weighed only where hidden samples surely gain by it
     by_likelihood: bool = False  # whether the likelihood that chose its numbers tells more than hidden samples
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values
