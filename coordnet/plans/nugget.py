@@ -39,6 +39,12 @@ WINDOW_NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
 # and 196 samples, within which more rows change, tell it worse; with 32 samples more rows seem to have some.
 ROW_WINDOW, MOST_WINDOWS = 64, 200
 ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspace(1e-7, 1e3, 31)])
+# Exponents H of fractional Gaussian noises that may explain a row alone; with 0.5 it is white. Of 25 rows with noise of
+# 0.01, 0.03, 0.05 and 0.1 of the range, 5 estimates are worse than the noisy row, 17 without ``_alike``. On 62 others
+# the means of two panels change by 0.2 to 0.9 dB below 0.05, and by -0.2 and -0.3 dB for 0.1: a few keep their noise.
+HURST = (0.6, 0.75, 0.9)
+SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
+LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
 # Gain in log-likelihood by noise, for each sample and in the median of the windows, from which on there is noise.
 # Settled on 256 crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in
 # [0, 1].
@@ -136,7 +142,11 @@ def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     It is the one of greatest likelihood for all windows of the row, each of which has the Gaussian process that suits
     it best beside this noise; 0 if processes without noise are likelier. With the variance v of a process of largest
     likelihood l for a nugget g, the likelihood for noise of variance s², so that the process has s² / g, is
-    l - f / 2 (r - 1 - log r) with r = v g / s² and f degrees of freedom.
+    l - f / 2 (r - 1 - log r) with r = v g / s² and f degrees of freedom. Where one process without noise explains all
+    windows, as its parameters are fewer, the noise is what it leaves (``_alike``): by Akaike's criterion each parameter
+    counts 1 in the logarithm.
+
+    Akaike, "A new look at the statistical model identification" (1974).
     """
     length = min(len(row), ROW_WINDOW)
     spare = len(row) - length
@@ -152,7 +162,36 @@ def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     for variance in tried:
         r = variances[..., 1:] * ROW_NUGGETS[1:] / variance
         totals.append((likelihoods[..., 1:] - 0.5 * (length - 1) * (r - 1 - np.log(r))).max((1, 2)).sum())
-    return math.sqrt(tried[np.argmax(totals)]) if max(totals) > likelihoods[..., 0].max(1).sum() else 0.0
+    own = likelihoods[..., 0].max(1).sum()
+    best, alike, low = max(totals), *_alike(y)
+    fewer = 2 * y.shape[1] - 1  # parameters: each window has a variance and a scale of its own, beside the noise
+    if max(best, own) < alike + fewer:
+        return low
+    return math.sqrt(tried[np.argmax(totals)]) if best > own else 0.0
+
+
+def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
+    """Return the log-likelihood of windows that all have one process of one variance, and the deviation of the noise.
+
+    The likelihood is that without noise. The deviation is the least one within ``LIKELY`` of the greatest likelihood: a
+    row that varies nearly like noise all along can hardly be told from it, and smoothing would cost more than it can
+    gain. If white noise alone is as likely, it is the greatest one. Beside the processes of windows there are
+    fractional Gaussian noises, whose power falls with the power 2H - 1 of the frequency.
+
+    Mandelbrot and van Ness, "Fractional Brownian motions, fractional noises and applications" (1968).
+    """
+    length, lags = len(y), np.abs(np.subtract.outer(np.arange(len(y)), np.arange(len(y))))
+    rough = [0.5 * ((lags + 1) ** e - 2 * lags**e + np.abs(lags - 1) ** e) for e in 2 * np.array(HURST)]
+    rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
+    totals, noises = [], []
+    for k in [*_window_covariances((length,))[:-1], *map(decomposed, rough)]:
+        likelihoods, variances = restricted_likelihoods([(k, y, np.ones(length))], ROW_NUGGETS)
+        shared = variances.mean(0)
+        totals.append((likelihoods + 0.5 * (length - 1) * np.log(variances / shared)).sum(0))
+        noises.append(shared * ROW_NUGGETS)
+    likely = np.array(totals) >= np.max(totals) - LIKELY
+    chosen = np.max if likely[:, -1].any() else np.min
+    return float(np.max(totals, 0)[0]), math.sqrt(chosen(np.array(noises)[likely]))
 
 
 def unpredicted(

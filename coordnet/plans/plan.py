@@ -125,6 +125,7 @@ class Plan:
     stands_apart: bool = False  # whether a fit that hides samples starts anew, and not from fits made before it
     understates: bool = False  # whether these estimates have a little larger errors than the fit's result
     refines: bool = False  # whether such a fit is at least as good as earlier ones at the samples that these hid
+    needs_proof: bool = False  # whether it has a weight only where hidden samples surely gain by it
     by_likelihood: bool = False  # whether a likelihood of all samples chooses its numbers, better than hidden ones do
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.signal import lfilter
 
 import coordnet as cn
 from coordnet.noise.white import noise_level
@@ -42,6 +43,15 @@ def test_walks_steps_and_constants_have_no_noise_and_white_noise_is_all_noise():
         assert row_noise(clean[:, None]) < 0.02
     assert row_noise(noise(1.0)[:, None]) == pytest.approx(1, rel=0.1)
     assert row_noise(noise(1.0)[:, None] + [[5.0, -3.0]]) == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize("coefficient", [0.2, 0.5])
+def test_rows_that_vary_nearly_like_noise_are_not_smoothed(coefficient):
+    """The noise on an autoregression can hardly be told from it, and smoothing more than that loses."""
+    x = lfilter([1.0], [1.0, -coefficient], np.random.default_rng(4).standard_normal(len(NODES)))
+    y = x + noise(0.3)
+    assert row_noise(y[:, None]) < 0.35
+    assert rms(cn.denoise(y[:, None]).signal, x) < 1.02 * 0.3
 
 
 def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):

@@ -617,3 +617,14 @@ def test_candidates_of_a_large_lattice_are_judged_by_what_is_hidden_in_its_middl
     judged, alone = cn.fit(samples).report.candidates, cn.fit(samples, prior=cn.Local()).report
     assert {"adaptive", "local"} <= {candidate.prior for candidate in judged}
     assert judged[0].hold_out_psnr == pytest.approx(alone.hold_out_psnr["pilot"], abs=1e-3)
+
+
+def test_what_needs_proof_has_a_weight_only_if_it_surely_lowers_the_error():
+    generator = np.random.default_rng(0)
+    least = generator.standard_normal(200)
+    for more, is_sure in ((0.3, False), (1.0, True)):
+        errors = {0: least + more * generator.standard_normal(200), 1: least}
+        for needs_proof in (False, True):
+            traits = [Traits(by_likelihood=True), Traits(needs_proof=needs_proof)]
+            weight = HiddenErrors(traits, errors, np.arange(200)).weights()[1]
+            assert (weight > 0.5) == (is_sure or not needs_proof), (more, needs_proof)

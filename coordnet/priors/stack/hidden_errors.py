@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -87,6 +87,7 @@ class Traits:
     understates: bool = False  # whether its error is a little larger than that of its fit to all samples
     refines: bool = False  # whether it is as good at all hidden samples as the candidates before it that hid them
     by_likelihood: bool = False  # whether the likelihood of all samples chose its numbers
+    needs_proof: bool = False  # whether it has a weight only where that surely lowers the error
     keeps_samples: bool = False  # whether its fit keeps known samples as they are, with their noise
     without_noise: int = -1  # the number of the candidate that is the same but takes the samples to have no noise
 
@@ -112,8 +113,17 @@ class HiddenErrors:
 
         The weighted sum is taken if its squared error is below that of the reference by the gain that ``_least`` asks
         for; otherwise the reference has the weight 1. If the errors of several candidates are the same, only the first
-        of them has a weight.
+        of them has a weight. Those that need proof have none unless the sum is surely better than without them.
         """
+        proven = {k: e for k, e in self.errors.items() if not self.traits[k].needs_proof}
+        if proven and len(proven) < len(self.errors):
+            losses, without = self.losses, replace(self, errors=proven).weights()
+            fall = np.square(_blended(losses, without)) - np.square(_blended(losses, self._chosen()))
+            return without if fall.mean() <= SURE * self.standard_error(fall) else self._chosen()
+        return self._chosen()
+
+    def _chosen(self) -> Float[np.ndarray, " candidates"]:
+        """Return the weights of the sum, or those of the reference."""
         weights = self._stacked()
         gain = self._gain(weights)
         return weights if gain.mean() > self._least(gain) else np.eye(len(self.traits))[self.reference]

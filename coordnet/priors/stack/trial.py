@@ -105,6 +105,7 @@ class Trial:
                 has_hidden=self._estimate(k) is not None,
                 stands_apart=plan.stands_apart,
                 understates=plan.understates,
+                needs_proof=plan.needs_proof,
                 refines=plan.refines,
                 by_likelihood=plan.by_likelihood,
                 keeps_samples=prior.keeps_samples,

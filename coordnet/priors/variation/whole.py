@@ -40,6 +40,8 @@ class NoisyVariationPlan(Plan):
     SURE" (2008).
     """
 
+    needs_proof = True  # among noise hidden samples hardly tell lines from curves that are smooth
+
     def __init__(
         self, encoding: FourierEncoding, geometry: Geometry, noise: float, strength: float | None, **options: Any
     ) -> None:
