@@ -20,12 +20,18 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 # Ratio of the parts of the frequencies, each relative to drawn noise, above which the noise was not white before: the
 # demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4.
 UNEVEN = 4.0
-DEVIATIONS = (0.012, 0.2)  # range of the standard deviation of brightness; fainter noise is not told from texture
+DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
 # Least deviation of the colors' lowest frequencies in flat windows, relative to the noise's. On eight photographs of
 # quality 75 and 95, noise of 0.05 leaves 0.14 to 0.7; pebbles without noise, 0.05 to 0.1.
 IN_COLORS = 0.12
-LEAST_STEPS = 0.25  # standard deviation in median steps of the table below which JPEG removed the noise itself
+FAINT = 0.012  # standard deviation of brightness below which noise of bright pictures is not told from texture
+# Standard deviation relative to the brightest window above which noise is larger than most textures. In photographs of
+# a fifth or a tenth of the range it has 0.04 to 0.11. So have foliage and grass without noise: they change by -0.5 to
+# +2 dB where they are taken for noise, since the rounding is removed with them.
+LOUD = 0.04
+# Least share of the coefficients of noise, and of loud noise, that are not rounded to 0: else JPEG removed the noise.
+KEPT, KEPT_LOUD = 0.2, 0.02
 
 
 def noise_before_jpeg(
@@ -48,19 +54,25 @@ def noise_before_jpeg(
         made = np.rint(blocks.swapaxes(1, 2).reshape(DRAWN * SIDE, DRAWN * SIDE, 1)) / PEAK
         return Windows.of(torch.from_numpy(made))
 
-    low, high = DEVIATIONS
+    shares = np.abs(drawn) / steps
+    least = max(DEVIATIONS[0], 0.5 / PEAK / np.quantile(shares, 1 - KEPT_LOUD))
+    low, high = least, DEVIATIONS[1]
     for _ in range(HALVINGS):
         deviation = math.sqrt(low * high)
         ratios = flat / _flat_power(rounded(deviation))
         low, high = (deviation, high) if float(ratios.sort().values[1]) > 1 else (low, deviation)
     is_white = float(ratios.max() / ratios.min()) < UNEVEN
     is_textured = _spread(windows) > TEXTURED * _spread(rounded(deviation))
-    if low == DEVIATIONS[0] or PEAK * deviation < LEAST_STEPS * np.median(steps) or is_textured or not is_white:
+    is_faint = deviation < FAINT or float((PEAK * deviation * shares > 0.5).mean()) < KEPT
+    is_lost = low == least or (is_faint and deviation < LOUD * float(windows.means.max()))
+    if is_lost or is_textured or not is_white:
         return None
     variance = deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, deviation**2).mean())
     channels = picture.shape[2]
     share = float(np.square(TO_BRIGHTNESS[0]).sum()) if channels == 3 else 1 / channels
-    if _in_colors(picture) < IN_COLORS**2 * deviation**2 / share:
+    # Fainter noise is removed from the colors, whose steps are larger.
+    keeps_colors = PEAK * deviation > steps[:2, :2].max()
+    if keeps_colors and _in_colors(picture) < IN_COLORS**2 * deviation**2 / share:
         return None
     return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
 

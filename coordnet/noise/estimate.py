@@ -95,16 +95,17 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
 
     White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. Noise that correlates between
     channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do not
-    count; see ``noisy_part``.
+    count; see ``noisy_part``. JPEG itself makes patches of one color, and others that repeat, so that the noise before
+    it is looked for in the full picture first.
     """
-    signal = noisy_part(signal)
-    if signal.ndim == 3 and is_drawn(signal):
-        return None
-    steps = shown_steps(signal) if signal.ndim == 3 else None
-    if steps is not None and (before := noise_before_jpeg(signal, steps)) is not None:
+    part = noisy_part(signal)
+    if part is not signal and (before := _before_jpeg(signal)[0]) is not None:
+        return before
+    signal = part
+    before, is_compressed = _before_jpeg(signal)
+    if before is not None or (signal.ndim == 3 and is_drawn(signal)):
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
-    is_compressed = steps is not None
     model = _supported_by_windows(signal / units, is_compressed=is_compressed)
     if signal.ndim == 3 and signal.shape[2] > 1:
         alone = _supported_by_windows(brightness(signal / units), is_compressed=False, surely=True)
@@ -116,6 +117,12 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     if signal.ndim != 3:
         return model
     return model if level > rounding_error(signal) and most_noise(signal, model) > POSSIBLE else None
+
+
+def _before_jpeg(signal: Float[Tensor, "*grid channels"]) -> tuple[NoiseModel | None, bool]:
+    """Return the noise that a picture had before JPEG, None without any, and whether the picture shows JPEG's steps."""
+    steps = shown_steps(signal) if signal.ndim == 3 else None
+    return None if steps is None else noise_before_jpeg(signal, steps), steps is not None
 
 
 def _is_smooth(model: NoiseModel) -> bool:

@@ -58,3 +58,12 @@ def test_pictures_without_noise_before_jpeg_have_none(least, largest, generator)
     texture = torch.randn(*SIZE, 1, generator=generator) * torch.linspace(least, largest, SIZE[1])[:, None]
     decoded, table = compressed(smooth + texture, 75)
     assert noise_before_jpeg(decoded, table.astype(float)) is None
+
+
+@pytest.mark.parametrize(("share", "quality", "deviation"), [(5, 85, 0.004), (5, 80, 0.006), (8, 85, 0.004)])
+def test_the_noise_of_a_dark_photograph_is_found(share, quality, deviation, generator):
+    """JPEG leaves patches of one color in the second picture, and blocks that repeat in the third."""
+    truth = (0.2 + 0.6 * synthetic_photograph(*SIZE, 3).double()) / share
+    variance = 0.002 * truth + deviation**2
+    decoded, _ = compressed(truth + variance.sqrt() * torch.randn(truth.shape, generator=generator), quality)
+    assert 1 < cn.estimate_noise(decoded).floor / float(variance.mean()) < 2
