@@ -35,13 +35,14 @@ KEPT, KEPT_LOUD = 0.2, 0.02
 
 
 def noise_before_jpeg(
-    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"]
+    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"], *, has_bars: bool = False
 ) -> NoiseModel | None:
     """Return the noise of a JPEG picture that had white noise before it was rounded to some steps, None for others.
 
     White noise is drawn and rounded to the steps, and its standard deviation s is chosen so that the energies in its
     windows are those of the picture's flattest ones. Where there is a signal, rounding to a step q adds an error of
-    variance q²/12, or about s² where q is so large that the noise is removed. The result is white noise of the sum of
+    variance q²/12, or about s² where q is so large that the noise is removed. Noise that is faint counts in a picture
+    as dark as it, but not in one that has bars or a ground, whose letters ring. The result is white noise of the sum of
     both variances; it is given as a spectrum, because its level cannot be read from the picture's highest frequencies.
     """
     windows = Windows.of(brightness(picture).unsqueeze(2))
@@ -64,7 +65,8 @@ def noise_before_jpeg(
     is_white = float(ratios.max() / ratios.min()) < UNEVEN
     is_textured = _spread(windows) > TEXTURED * _spread(rounded(deviation))
     is_faint = deviation < FAINT or float((PEAK * deviation * shares > 0.5).mean()) < KEPT
-    is_lost = low == least or (is_faint and deviation < LOUD * float(windows.means.max()))
+    is_loud = not has_bars and deviation >= LOUD * float(windows.means.max())
+    is_lost = low == least or (is_faint and not is_loud)
     if is_lost or is_textured or not is_white:
         return None
     variance = deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, deviation**2).mean())

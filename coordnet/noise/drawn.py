@@ -113,11 +113,25 @@ def _numbered(picture: Picture) -> Int[Tensor, "height width"]:
     return torch.unique(made, return_inverse=True)[1]
 
 
-def _repeats(picture: Picture, numbers: Int[Tensor, "height width"]) -> bool:
-    """Return whether patches occur twice, but for those that are constant or mostly at one end of the range."""
+def repeats_in_light(picture: Picture) -> bool:
+    """Return whether patches occur twice where a picture is not darker than its median.
+
+    JPEG rounds noise in the dark to 0, so that patches of a photograph repeat there; those of a drawing do anywhere.
+    """
+    part = picture[middle(tuple(picture.shape[:2]), COMPARED)]
+    means = part.mean(2).unfold(0, PATCH, 1).unfold(1, PATCH, 1).mean((2, 3))
+    return _repeats(part, _numbered(part), means >= means.median())
+
+
+def _repeats(picture: Picture, numbers: Int[Tensor, "height width"], where: Bool[Tensor, "..."] | None = None) -> bool:
+    """Return whether patches occur twice, but for those that are constant or mostly at one end of the range.
+
+    All patches are counted, or those that begin ``where`` is said.
+    """
     counted = ~_constant_patches(numbers.unsqueeze(0), PATCH)
     for end in (picture.min(), picture.max()):
         counted &= _sums((picture == end).all(2).long(), (1, 1)) <= MOST_ENDS * PATCH**2
+    counted = counted if where is None else counted & where
     _, at, count = torch.unique(_sums(numbers, HASH_FACTORS[:2]), return_inverse=True, return_counts=True)
     return bool(counted.any()) and float((count[at] > 1)[counted].double().mean()) > REPEATED
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.noise.before_jpeg import noise_before_jpeg
 from coordnet.noise.bound import most_noise
-from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
+from coordnet.noise.drawn import is_drawn, noisy_part, repeats_in_light, rounding_error
 from coordnet.noise.evidence import (
     FLAT,
     MIRRORED,
@@ -98,12 +98,13 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     count; see ``noisy_part``. JPEG itself makes patches of one color, and others that repeat, so that the noise before
     it is looked for in the full picture first.
     """
-    part = noisy_part(signal)
-    if part is not signal and (before := _before_jpeg(signal)[0]) is not None:
-        return before
-    signal = part
     before, is_compressed = _before_jpeg(signal)
-    if before is not None or (signal.ndim == 3 and is_drawn(signal)):
+    part = noisy_part(signal)
+    if before is not None or (signal.ndim == 3 and is_drawn(part)):
+        return before
+    if part is not signal:
+        signal, (before, is_compressed) = part, _before_jpeg(part, has_bars=True)
+    if before is not None:
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
     model = _supported_by_windows(signal / units, is_compressed=is_compressed)
@@ -119,10 +120,12 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     return model if level > rounding_error(signal) and most_noise(signal, model) > POSSIBLE else None
 
 
-def _before_jpeg(signal: Float[Tensor, "*grid channels"]) -> tuple[NoiseModel | None, bool]:
+def _before_jpeg(signal: Float[Tensor, "*grid channels"], *, has_bars: bool = False) -> tuple[NoiseModel | None, bool]:
     """Return the noise that a picture had before JPEG, None without any, and whether the picture shows JPEG's steps."""
     steps = shown_steps(signal) if signal.ndim == 3 else None
-    return None if steps is None else noise_before_jpeg(signal, steps), steps is not None
+    if steps is None or repeats_in_light(signal):
+        return None, steps is not None
+    return noise_before_jpeg(signal, steps, has_bars=has_bars), True
 
 
 def _is_smooth(model: NoiseModel) -> bool:
