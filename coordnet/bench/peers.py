@@ -146,7 +146,12 @@ def as_sampled(case: Case, made: np.ndarray) -> Tensor:
 
 
 def unchanged(case: Case) -> Tensor:
-    """Return the samples themselves, a noisy or a blurred picture."""
+    """Return the noisy samples themselves."""
+    return case.samples.values
+
+
+def blurred(case: Case) -> Tensor:
+    """Return the blurred picture itself."""
     return case.samples.values
 
 

@@ -236,7 +236,7 @@ EXPERIMENTS = (
         {
             MeasuredTask("blur", "blur", 0.01, "clean"): (
                 baseline("unsupervised Wiener", peers.unsupervised_wiener),
-                baseline("blurred", peers.unchanged),
+                baseline("blurred", peers.blurred),
                 baseline("Richardson-Lucy", peers.richardson_lucy),
                 ADAPTED,
                 AUTO,
