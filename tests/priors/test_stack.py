@@ -136,6 +136,14 @@ def test_of_a_lattice_its_own_part_is_shown():
     assert not bool((hidden & held.shown[0]).any()) and int(hidden[0].sum()) == 4  # the row before the first samples
 
 
+def test_of_few_samples_along_an_axis_every_second_one_is_shown():
+    signal = waves(64, 28)
+    held = HeldOut.draw(cn.sample(signal, "every:4+1"), 0.2, 0)
+    assert held.steps == (4, 2)
+    torch.testing.assert_close(held.samples.values, signal[1::4, 1::4][1::4, ::2])
+    assert HeldOut.draw(cn.sample(signal, "every:5"), 0.2, 0) is None  # of 6 along the second axis 3 would be left
+
+
 def test_of_a_lattice_that_skips_no_node_nothing_is_hidden():
     signal = waves(9, 8)
     assert HeldOut.draw(cn.sample(signal, "full"), 0.15, 0) is None
