@@ -54,8 +54,8 @@ class HeldOut:
 
         Samples of a mask are hidden by ``ForwardModel.hide``, those of a random mask only if they are in no other part.
         In a row the ``outermost`` samples are hidden too, because errors beyond them are a multiple of others. Of a
-        lattice that skips nodes, its own part with the same steps is shown. The result is None if too few samples are
-        known, if the own part has fewer than ``SHORTEST`` samples along an axis with a step, and if no node is skipped.
+        lattice that skips nodes, its ``own_part`` is shown. The result is None if too few samples are known, if that
+        part has fewer than ``SHORTEST`` samples along an axis with a step, and if no node is skipped.
         """
         geometry, values = samples.geometry, samples.values.movedim(-1, 0)
         part = tuple(slice(0, n) for n in geometry.shape)
