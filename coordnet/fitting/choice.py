@@ -30,15 +30,16 @@ Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 
 
-def suited(setting: Setting) -> Prior | None:
-    """Return what "auto" stands for: that of a lattice that skips nodes where the gaps are these nodes.
+def suited(setting: Setting, *, skips: bool = True) -> Prior | None:
+    """Return what "auto" stands for: the stack for a lattice that skips nodes where the gaps are these nodes.
 
-    Noise is told from hidden samples of a mask, which such a lattice has not, and a single prior is for the gaps.
+    Noise is told from hidden samples of a mask, which such a lattice has not, and a single prior is for the gaps. So
+    are all priors unless the fit ``skips`` nodes.
     """
     even = setting.geometry.without_gaps
-    if even is not setting.geometry and setting.fourier and not (setting.robust or setting.nugget):
+    if skips and even is not setting.geometry and setting.fourier and not (setting.robust or setting.nugget):
         if isinstance(stack := _suited(replace(setting, geometry=even)), Stack):
-            return stack
+            return replace(stack, skips=True)
     return _suited(setting)
 
 
@@ -83,30 +84,31 @@ def _suited(setting: Setting) -> Prior | None:
 
 
 def choose_prior(
-    samples: Samples, *, fourier: bool = True, robust: bool = False, learned: bool = False
+    samples: Samples, *, fourier: bool = True, robust: bool = False, learned: bool = False, skips: bool = True
 ) -> Prior | None:
     """Return the prior that suits some samples.
 
     - samples: the samples of one signal
     - fourier, robust: those of ``Setting``. Plates and splines need Fourier's encoding, and have no loss for outliers.
+    - skips: whether a mask of every k-th node may be fitted as that lattice
     - learned: whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of
       others
     """
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}
-    noise = nugget(samples.without_gaps(), weights.get(LOWEST, ())) if weighs else 0.0
+    noise = nugget(samples.without_gaps() if skips else samples, weights.get(LOWEST, ())) if weighs else 0.0
     if noise and len(channel_groups(samples)) > 1:  # groups of channels have no noise in common
         noise = 0.0
     geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry
     setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise, weights)
-    prior = suited(setting)
+    prior = suited(setting, skips=skips)
     return Adaptive() if learned and not (prior and prior.learns) else prior
 
 
 def weighed(prior: Prior, samples: Samples) -> Prior:
     """Return the prior of a fit that names one: with those that suit the samples, if it is to be weighed among them."""
-    return prior.among(partial(choose_prior, samples), samples.geometry)
+    return prior.among(partial(choose_prior, samples, skips=not prior.noise), samples.geometry)
 
 
 def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "closed-form") -> Family:

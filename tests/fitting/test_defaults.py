@@ -21,6 +21,7 @@ from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
+from tests.helpers import synthetic_photograph
 
 GAUSSIAN, HASHED, FOURIER = (EncoderChoice(f) for f in (Gaussian, HashGrid, FourierEncoding))
 
@@ -166,3 +167,10 @@ def test_plans_for_masks_of_every_second_node_are_those_of_the_lattice():
         for geometry, shown in ((gaps, values * skips.known(1)), (skips, values[::2, ::2]))
     )
     torch.testing.assert_close(found.render(alignment="sample"), expected.render(alignment="sample"))
+
+
+def test_priors_that_are_named_are_fitted_to_masks_of_every_second_node():
+    samples = sample(synthetic_photograph(32, 32, 3), Lattice((32, 32), (2, 2)).known(1)[..., 0])
+    for prior in (cn.Stack((cn.Adaptive(), cn.Local(noise=0.05))), cn.Denoiser(lambda x, sigma: x, noise=0.05)):
+        tried = [candidate.prior for candidate in cn.fit(samples, prior=prior).report.candidates]
+        assert "adaptive" in tried and "spline" not in tried

@@ -45,6 +45,9 @@ class Stack(Prior):
         errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips nodes,
         with gaps or without, is fitted as one with gaps, of which random samples are hidden: noise is the same at any
         distance.
+    skips : bool
+        Whether the candidates are for a lattice that skips nodes, so that a mask of every k-th node is fitted as that
+        lattice.
 
     Notes
     -----
@@ -58,6 +61,7 @@ class Stack(Prior):
     priors: tuple[Prior, ...]
     weights: tuple[float, ...] = ()
     nugget: float = 0.0
+    skips: bool = False
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         return StackPlan(encoding, geometry, self, **options)
@@ -127,9 +131,10 @@ class StackPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
         geometry = geometry.blended("quintic")  # the plates' blending, which all share so that they can be summed
         self.prior, nodes = prior, geometry
-        if not encoding.axis_encoders:
-            even = geometry.without_gaps
-            nodes = even if even.is_strided and not prior.nugget else geometry.with_gaps
+        if prior.skips:
+            nodes = geometry.without_gaps
+        elif (prior.nugget or not geometry.is_strided) and not encoding.axis_encoders:
+            nodes = geometry.with_gaps
         if nodes is not geometry and nodes.shape == nodes.grid:
             encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         self.plans = [candidate.plan(encoding, nodes, **options) for candidate in prior.priors]
