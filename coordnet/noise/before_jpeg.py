@@ -41,9 +41,10 @@ def noise_before_jpeg(
 
     White noise is drawn and rounded to the steps, and its standard deviation s is chosen so that the energies in its
     windows are those of the picture's flattest ones. Where there is a signal, rounding to a step q adds an error of
-    variance q²/12, or about s² where q is so large that the noise is removed. Noise that is faint counts in a picture
-    as dark as it, but not in one that has bars or a ground, whose letters ring. The result is white noise of the sum of
-    both variances; it is given as a spectrum, because its level cannot be read from the picture's highest frequencies.
+    variance q²/12, or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark
+    itself, but not beside bars or a ground, where JPEG's ringing around letters looks like it. The result is white
+    noise of the sum of both variances; it is given as a spectrum, because its level cannot be read from the picture's
+    highest frequencies.
     """
     windows = Windows.of(brightness(picture).unsqueeze(2))
     if len(windows.modes) < LEAST_WINDOWS:

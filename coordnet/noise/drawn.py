@@ -126,7 +126,7 @@ def repeats_in_light(picture: Picture) -> bool:
 def _repeats(picture: Picture, numbers: Int[Tensor, "height width"], where: Bool[Tensor, "..."] | None = None) -> bool:
     """Return whether patches occur twice, but for those that are constant or mostly at one end of the range.
 
-    All patches are counted, or those that begin ``where`` is said.
+    All patches are counted, or those whose first pixel is in ``where``.
     """
     counted = ~_constant_patches(numbers.unsqueeze(0), PATCH)
     for end in (picture.min(), picture.max()):

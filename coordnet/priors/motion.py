@@ -97,7 +97,7 @@ class MotionPlan(Plan):
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         if self.pilot is None:
-            return self._between(values)
+            return self._skipped(values)
         fitted, held_out = (begun or {}).get(Adaptive()) or self.pilot.solve_and_hold_out(values)
         f = torch.where(self.known.to(values.device), values[0], fitted.signal(self.geometry.grid)[0])
         f = moved(f, _seen(self.known), self.times)
@@ -108,7 +108,7 @@ class MotionPlan(Plan):
         f = torch.where(held_out.shown, held_out.values, held_out.estimate)
         return fitted, replace(held_out, estimate=moved(f, _seen(held_out.shown), self.times[held_out.part[0]]))
 
-    def _between(self, values: Float[Tensor, "1 channels *samples"]) -> Judged:
+    def _skipped(self, values: Float[Tensor, "1 channels *samples"]) -> Judged:
         """Return the frames that a lattice skips from its own, and the hidden ones of these from the others."""
         samples = Samples(self.geometry, values[0].movedim(0, -1))
         f = values.new_zeros(values.shape[1], *self.geometry.grid)

@@ -5,10 +5,11 @@ import io
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import coordnet as cn
 from coordnet.noise.before_jpeg import noise_before_jpeg
+from coordnet.noise.drawn import is_drawn, repeats_in_light
 from coordnet.sampling.jpeg import shown_steps
 from tests.helpers import synthetic_photograph
 
@@ -67,3 +68,22 @@ def test_the_noise_of_a_dark_photograph_is_found(share, quality, deviation, gene
     variance = 0.002 * truth + deviation**2
     decoded, _ = compressed(truth + variance.sqrt() * torch.randn(truth.shape, generator=generator), quality)
     assert 1 < cn.estimate_noise(decoded).floor / float(variance.mean()) < 2
+
+
+@pytest.mark.parametrize("quality", [50, 75])
+def test_the_ringing_of_letters_on_a_dim_page_is_no_noise(quality):
+    page, draws = Image.new("L", (256, 192), 255), np.random.default_rng(3)
+    for line in range(14):
+        letters = "".join(chr(97 + k) if k < 26 else " " for k in draws.integers(0, 30, 38))
+        ImageDraw.Draw(page).text((8, 6 + 13 * line), letters, fill=0)
+    dim = torch.from_numpy(0.15 / 255 * np.asarray(page, dtype=float))
+    decoded, _ = compressed(dim[..., None].expand(-1, -1, 3), quality)
+    assert cn.estimate_noise(decoded).kind == "none"
+
+
+def test_drawings_repeat_in_the_light_and_dark_photographs_in_the_dark_alone(generator):
+    strokes = (torch.rand(16, 16, 1, generator=generator) < 0.8).double().tile(9, 10, 3)
+    slope = torch.linspace(0, 0.3, SIZE[1], dtype=torch.float64)[:, None].expand(*SIZE, 3)
+    noise = 0.2 * slope * torch.randn(slope.shape, generator=generator, dtype=torch.float64)
+    drawing, photograph = (compressed(picture, 85)[0] for picture in (0.15 * strokes, slope + noise))
+    assert repeats_in_light(drawing) and is_drawn(photograph) and not repeats_in_light(photograph)
