@@ -139,7 +139,7 @@ def inpaint(*, signals: options.Pictures, asked: options.Inpainting, common: opt
     """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
 
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
-    pixel, a video's values are written exactly, to restored.npy.
+    pixel, a video's values are written exactly, to restored.npy. A .gif has 256 colors, which changes others too.
     """
     from coordnet.cli import restore
 
@@ -289,16 +289,19 @@ def demosaic(
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
     sigma: Annotated[
         float | None,
-        Option(parser=number, help="Standard deviation of the mosaic's noise, to remove it; no noise if not given."),
+        Option(
+            parser=number,
+            help="Standard deviation of the mosaic's noise, to remove it; 0 for none, estimated if not given.",
+        ),
     ] = None,
     noise: Annotated[
         str,
         Option(
-            metavar="[none|camera]",
-            help="The noise of the mosaic: none but that of --sigma, or one that is estimated, whose variance depends "
-            "on the signal.",
+            metavar="[auto|none|camera]",
+            help="The noise of the mosaic without --sigma: camera estimates one whose variance may depend on the "
+            "signal, auto does so too, but removes only what is surely noise.",
         ),
-    ] = "none",
+    ] = "auto",
     prior: options.PriorText = "auto",
     denoiser: options.DenoiserText = None,
     demosaicker: options.DemosaickerText = None,

@@ -17,8 +17,7 @@ from coordnet.media.row_blocks import RowFile
 from coordnet.networks.noise_reports import DenoiseReport
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.restored import Restored, Tiles
-
-JPEG_SUFFIXES = (".jpg", ".jpeg", ".jfif")  # endings of files that have a rounding of JPEG's
+from coordnet.sampling.jpeg import is_jpeg
 
 
 def denoise(
@@ -50,7 +49,7 @@ def _in_memory(
     sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
     if noise == "jpeg":
         sureness = "each coefficient is in its interval of the file, before values are clipped to 8 bits"
-    elif Path(signal).suffix.lower() in JPEG_SUFFIXES:
+    elif Path(signal).is_file() and is_jpeg(signal):
         chosen, sureness = f"{chosen}; --noise jpeg removes JPEG's rounding", f"{sureness} but for JPEG's rounding"
     return Shown(
         made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**settings, "expected_psnr": expected}

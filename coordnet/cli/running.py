@@ -1,10 +1,12 @@
 """A run of the command line: its exit status, and the one line that it gives for bad usage or input."""
 
 import ctypes
+import os
 import re
 import signal
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 from typer.exceptions import TyperException
 
@@ -23,8 +25,7 @@ def main() -> int:
 
     Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
     """
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for an ASCII locale
+    sys.stdout, sys.stderr = _open(sys.stdout), _open(sys.stderr)
     plain_warnings()
     _keep_freed_memory()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -52,6 +53,14 @@ def main() -> int:
     shown = message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
     print(f"coordnet: {shown}", file=sys.stderr)
     return 2
+
+
+def _open(stream: TextIO | None) -> TextIO:
+    """Return a standard stream that an ASCII locale does not break; nowhere in the place of one that was closed."""
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
+    stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    return stream
 
 
 def _keep_freed_memory() -> None:

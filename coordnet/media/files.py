@@ -127,7 +127,8 @@ def refuse_large(path: StrPath, numbers: int, memory: int | None = None) -> None
     """Raise a ``MediaError`` for a file of more numbers than fit into some bytes, ``readable_memory`` if not given."""
     memory = readable_memory() if memory is None else memory
     if NEEDED * numbers > memory:
-        room = f"at most {memory // NEEDED:,} numbers, which fit into {memory / 2**20:,.0f} MiB (--memory allows more)"
+        fits = f"which fit into {memory / 2**20:,.0f} MiB (--memory allows more, such as 3GiB)"
+        room = f"at most {memory // NEEDED:,} numbers, {fits}"
         raise mismatch(path, room, f"{numbers:,}")
 
 

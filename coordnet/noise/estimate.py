@@ -204,25 +204,6 @@ def _white(factors: NoiseFactors, level: float) -> NoiseModel:
     return NoiseModel(gain=level * factors.line.gain, floor=level * factors.line.floor)
 
 
-def mosaic_noise(mosaic: Float[Tensor, "height width 1"]) -> NoiseModel:
-    """Return the white noise of a mosaic whose colors repeat every 2×2 pixels, with a variance affine in the signal.
-
-    The four pixels of a tile are channels. A signal has least power in their differences: the noise is at the
-    frequencies and in the differences where the power is least. A ``ValueError`` is raised where there are too few
-    windows without texture or clipped values to tell.
-    """
-    units = float(units_of(mosaic.unsqueeze(0))[0])
-    height, width = (n // 2 * 2 for n in mosaic.shape[:2])
-    tiles = (mosaic[:height, :width, 0] / units).unflatten(1, (-1, 2)).unflatten(0, (-1, 2))
-    windows = Windows.of(tiles.movedim(1, 2).flatten(2))
-    if len(windows.modes) < 2 * FEWEST_WINDOWS:
-        raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
-    factors = factors_of(windows)
-    factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
-    least = float(band_powers(windows, factors.spectra[: max(1, len(factors.spectra) - 1)])[:, 1:].min())
-    return _white(factors, least).in_units(units)
-
-
 def colored_model(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model with the spectra that were found, None where the signal's textures may have made them.
 

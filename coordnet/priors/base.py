@@ -189,6 +189,11 @@ class Prior(ABC):
         raise _checks.wrong("prior", expected, f"cn.{type(self).__name__}")
 
     @property
+    def takes_noise(self) -> bool:
+        """Whether there is a prior of this kind for samples with noise; see ``with_noise``."""
+        return type(self).with_noise is not Prior.with_noise
+
+    @property
     def keeps_samples(self) -> bool:
         """Whether known samples stay as they are, or nearly so, with their noise."""
         return not self.noise

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.noise.estimate import mosaic_noise
+from coordnet.noise.mosaics import mosaic_noise
 from coordnet.noise.white import ClippedNoise, refuse_more_than
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.priors.local import Local
@@ -20,7 +20,7 @@ from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.patterns import Bayer, WeightedBayer
 
-MOSAIC_NOISES = ("none", "camera")
+MOSAIC_NOISES = ("auto", "none", "camera")
 
 
 def demosaic(
@@ -28,16 +28,17 @@ def demosaic(
     pattern: str = "RGGB",
     sigma: float | None = None,
     *,
-    noise: NoiseModel | str = "none",
+    noise: NoiseModel | str = "auto",
     prior: Prior | Literal["auto"] = "auto",
     seed: int | None = None,
     progress: bool = False,
 ) -> Restored[InpaintReport]:
-    """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
+    """Inpaint the colors that a Bayer mosaic lacks, and remove its noise where it surely has some.
 
-    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly, and a
-    ``Denoiser`` has the weight that suits noise which is added. Where the noise depends on the signal, each patch has
-    the mean variance of its samples, and what clipping did to the noise is undone (see ``ClippedNoise``).
+    Without noise the color that a pixel measured stays as it is, to the bit. With noise none stays: the local prior
+    removes it from all colors jointly, and a ``Denoiser`` has the weight that suits noise which is added. Where the
+    noise depends on the signal, each patch has the mean variance of its samples, and what clipping did to the noise is
+    undone (see ``ClippedNoise``).
 
     Parameters
     ----------
@@ -46,10 +47,11 @@ def demosaic(
     pattern : str
         The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
     sigma : float, optional
-        Standard deviation of white noise on the mosaic, of integers after they are scaled; none if not given.
-    noise : "none", "camera" or NoiseModel
-        The noise of the mosaic: none but ``sigma``'s, one that is estimated with a variance affine in the signal, or
-        one that is given, without a spectrum.
+        Standard deviation of white noise on the mosaic, of integers after they are scaled; 0 for none.
+    noise : "auto", "none", "camera" or NoiseModel
+        The noise of the mosaic without ``sigma``: with "camera" it is estimated with a variance affine in the signal
+        (see ``mosaic_noise``), with "auto" too, but taken only where it is no grain or texture and the prior takes
+        noise. A model that is given has no spectrum.
     prior, seed
         Those of ``inpaint``. Noise needs a prior that takes it, as the local one does, which "auto" then is.
 
@@ -57,7 +59,7 @@ def demosaic(
     -------
     Restored
         That of ``inpaint``; the report has the ``pattern`` and, for noise, its ``sigma`` in the mean over the mosaic.
-        ``noise`` is the model of a camera's noise.
+        ``noise`` is the model of noise that was estimated, or that depends on the signal.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def demosaic(
         raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
     if min(height, width) < 2:
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
-    model = _model(mosaic, sigma, noise)
+    model = _model(mosaic, bayer, sigma, noise, prior)
     clipped, level = ClippedNoise.on(mosaic, math.sqrt(model.floor), slope=model.gain), math.sqrt(model.floor)
     if model.gain > 0:
         variance = clipped.variance(_tile_means(mosaic)).clamp(min=torch.finfo(mosaic.dtype).eps)
@@ -84,21 +86,31 @@ def demosaic(
     made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
     colors = clipped.unclipped(made.signal) if model.gain > 0 else made.signal
     report = replace(made.report, pattern=bayer.pattern, sigma=level or None)
-    return replace(made, signal=kind.restore(colors), report=report, noise=model if model.gain > 0 else None)
+    estimated = model if model.gain > 0 or (level and sigma is None) else None
+    return replace(made, signal=kind.restore(colors), report=report, noise=estimated)
 
 
-def _model(mosaic: Float[Tensor, "height width 1"], sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
-    """Return the noise of a mosaic."""
+def _model(
+    mosaic: Float[Tensor, "height width 1"],
+    bayer: Bayer,
+    sigma: float | None,
+    noise: NoiseModel | str,
+    prior: Prior | Literal["auto"],
+) -> NoiseModel:
+    """Return the noise of a mosaic that the prior is to remove."""
     if sigma:
         refuse_more_than(mosaic, _checks.nonnegative("sigma", sigma))
-    if sigma and noise != "none":
+    if sigma and noise not in ("auto", "none"):
         raise _checks.wrong("sigma", "none beside noise that is named", repr(sigma))
     if isinstance(noise, NoiseModel):
         if noise.spectrum is not None:
             raise _checks.wrong("noise", "a model without a spectrum: the noise of mosaics is white", str(noise))
         return noise
-    if _checks.choice("noise", noise, MOSAIC_NOISES) == "camera":
-        return mosaic_noise(mosaic)
+    kind = _checks.choice("noise", noise, MOSAIC_NOISES)
+    if kind == "camera":
+        return mosaic_noise(mosaic, bayer)
+    if kind == "auto" and sigma is None and (prior == "auto" or as_prior(prior, REQUIRED).takes_noise):
+        return mosaic_noise(mosaic, bayer, surely=True)
     return NoiseModel(floor=sigma**2 if sigma else 0.0)
 
 

@@ -28,6 +28,7 @@ from coordnet.sampling.samples import Samples, check_weights
 # harder, so nothing higher is expected of larger shares; single photographs are up to 5 dB below the mean.
 TYPICAL = (30.0, 5.2)
 NATURAL_MARGIN = 12.0  # dB
+FEW_KNOWN = 0.5  # share of the samples
 MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
 MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border in half of the channels, relative to inside
 INVERTED = (
@@ -38,7 +39,7 @@ INVERTED = (
 
 def inpaint(
     signal: Array,
-    known: str | Pattern | Array,
+    known: str | Pattern | Array | None = None,
     *,
     prior: Prior | Literal["auto"] = "auto",
     dimensions: int | None = None,
@@ -55,9 +56,9 @@ def inpaint(
         A picture, a video or another signal of one to four axes, or a batch of signals with one mask, such as (n,
         height, width) with a mask of (height, width). Integers of 8 and 16 bits are scaled to [0, 1]. NaN is unknown
         too.
-    known : (*grid,) or (*grid, channels), or a sampling pattern
+    known : (*grid,) or (*grid, channels), or a sampling pattern, optional
         True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
-        has more axes before these, the signal is a batch.
+        has more axes before these, the signal is a batch. If not given, all is known but NaN.
     prior : Prior or "auto"
         The assumption about the unknown samples. With "auto" it is that of ``cn.fit``, or adaptive where that does not
         learn from the samples (``choose_prior``).
@@ -84,12 +85,17 @@ def inpaint(
     Raises
     ------
     ValueError
-        If the mask has another shape than the signal, nothing is known of a channel, the prior is None or of another
-        kind, or the uncertainty of a batch or of tiles is asked for.
+        If there is neither a mask nor a NaN, the mask has another shape than the signal, nothing is known of a channel,
+        the prior is None or of another kind, or the uncertainty of a batch or of tiles is asked for.
     """
     dimensions = count_axes_by_mask(signal, known) if dimensions is None else dimensions
     values, kind = as_signal(signal, dimensions=dimensions)
-    values, batch = values.detach(), _batch(values, known)
+    values = values.detach()
+    if known is None:
+        if not bool(values.isnan().any()):
+            raise _checks.wrong("known", "a mask, or a signal with NaN where it is unknown", "None")
+        known = torch.ones(values.shape[:-1])
+    batch = _batch(values, known)
     one = values[(0,) * batch]
     generator = None if seed is None else torch.Generator().manual_seed(_checks.integer("seed", seed, 0))
     samples = sample(one, _two_valued(known), dimensions=one.ndim - 1, generator=generator)
@@ -154,13 +160,13 @@ def _extremes(values: Tensor, known: Bool[Tensor, "*grid channels"]) -> Float[Te
 def _expected(psnr: float | None, extremes: Float[Tensor, " 2"], share: float | None) -> float | None:
     """Return the PSNR at hidden samples against the range of the known values, whose least and greatest are given.
 
-    A warning is given if it is far below that of photographs with the same share known. There is none without a share,
-    as around wide holes, in which any picture is hard to guess.
+    A warning is given if less than half is known, as of inverted masks, and it is far below that of photographs with
+    the same share known. There is none without a share, as around wide holes, in which any picture is hard to guess.
     """
     if psnr is None:
         return None
     span, bounded = value_range(extremes)
-    if bounded and share is not None and psnr < _least_usual(share):
+    if bounded and share is not None and share < FEW_KNOWN and psnr < _least_usual(share):
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"
         warnings.warn(f"{usual}: is the mask right, and not inverted?", _checks.CoordnetWarning, stacklevel=3)
     return psnr + 20 * math.log10(span)

@@ -149,7 +149,8 @@ def as_tensor(array: Any, name: str) -> Tensor:
     if isinstance(array, Tensor):
         return check_dense(name, array)
     if not isinstance(array, np.ndarray):
-        raise _checks.wrong(name, "a NumPy array or a tensor", type(array).__name__)
+        how = " (`to_numpy()` makes one)" if hasattr(array, "to_numpy") else ""
+        raise _checks.wrong(name, f"a NumPy array or a tensor{how}", type(array).__name__)
     if np.ma.is_masked(array):
         expected = "an array without a mask, such as array.filled(numpy.nan), where NaN is unknown"
         raise _checks.wrong(name, expected, f"one with {np.ma.count_masked(array)} masked numbers")

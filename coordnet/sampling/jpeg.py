@@ -105,9 +105,7 @@ class JpegIntervals:
             expected = "the package jpeglib for jpeg (pip install coordnet[jpeg])"
             raise _checks.wrong("noise", expected, "none") from None
         try:
-            with open(path, "rb") as file:
-                is_jpeg = file.read(2) == b"\xff\xd8"
-            stored: Any = jpeglib.read_dct(str(path)) if is_jpeg else None
+            stored: Any = jpeglib.read_dct(str(path)) if is_jpeg(path) else None
         except (OSError, ValueError, RuntimeError) as error:
             raise _checks.wrong("noise", "a JPEG file for jpeg", f"{path} ({error})") from None
         if stored is None or stored.num_components not in (1, 3):
@@ -179,6 +177,12 @@ class JpegIntervals:
         sizes = [[n * SIDE * m for n, m in zip(c.counts.shape[:2], c.cell, strict=True)] for c in self.components]
         more = [max(along) - n for along, n in zip(zip(*sizes, strict=True), plane.shape, strict=True)]
         return np.pad(plane, [(0, n) for n in more], mode="edge")
+
+
+def is_jpeg(path: str | PathLike[str]) -> bool:
+    """Return whether a file begins as those of JPEG do, whatever its name."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"\xff\xd8"
 
 
 def shown_steps(picture: Picture) -> Float[np.ndarray, "8 8"] | None:

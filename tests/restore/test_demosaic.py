@@ -1,8 +1,11 @@
+import math
+
 import pytest
 import torch
 
 import coordnet as cn
-from coordnet.noise.estimate import mosaic_noise
+from coordnet.noise.mosaics import mosaic_noise
+from coordnet.sampling.patterns import Bayer
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -20,7 +23,7 @@ def noisy(generator):
 @pytest.mark.slow
 def test_noise_that_is_given_is_removed_from_the_measured_colors_too(noisy):
     truth, mosaic = noisy
-    kept, cleaned = cn.demosaic(mosaic, "GRBG", prior=cn.Local((4, 4))), cn.demosaic(mosaic, "GRBG", SIGMA)
+    kept, cleaned = cn.demosaic(mosaic, "GRBG", 0, prior=cn.Local((4, 4))), cn.demosaic(mosaic, "GRBG", SIGMA)
     assert cn.psnr(cleaned.signal, truth) > cn.psnr(kept.signal, truth) + 4
     assert cleaned.report.sigma == SIGMA and kept.report.sigma is None
     same = cn.demosaic(mosaic, "GRBG", SIGMA, prior=cn.Local())
@@ -40,13 +43,36 @@ def counted():
 
 def test_a_camera_s_noise_is_found_on_a_mosaic(counted):
     _, mosaic, model = counted
-    found = mosaic_noise(mosaic.unsqueeze(-1))
+    found = mosaic_noise(mosaic.unsqueeze(-1), Bayer("RGGB"))
     for value in (0.2, 0.6):
         assert float(found.variance(torch.tensor(value))) == pytest.approx(0.03 * value + 2e-4, rel=0.3)
-    half = mosaic_noise(0.5 * mosaic.unsqueeze(-1))
+    half = mosaic_noise(0.5 * mosaic.unsqueeze(-1), Bayer("RGGB"))
     assert (half.gain, half.floor) == pytest.approx((0.5 * found.gain, 0.25 * found.floor))
     with pytest.raises(ValueError, match="`noise`: expected a cn.NoiseModel"):
-        cn.demosaic(mosaic[:24, :24], noise="camera")
+        cn.demosaic(mosaic[:16, :16], noise="camera")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["RGGB", "GBRG"])
+def test_noise_of_a_mosaic_is_found_by_default_and_grain_is_not(pattern):
+    truth = synthetic_photograph(96, 96, 3) * torch.tensor([1.0, 0.9, 0.7])
+    noise = torch.randn(96, 96, 1, generator=torch.Generator().manual_seed(1))
+    mosaic = (truth * cn.sample(truth, f"bayer:{pattern}").geometry.known(3)).sum(-1, keepdim=True)
+    levels = [
+        math.sqrt(mosaic_noise(mosaic + s * noise, Bayer(pattern), surely=True).floor) for s in (0.0, 0.003, 0.03)
+    ]
+    assert levels[:2] == [0.0, 0.0] and levels[2] == pytest.approx(0.03, rel=0.1)
+
+
+@pytest.mark.slow
+def test_noise_of_a_mosaic_is_removed_by_default(noisy):
+    truth, mosaic = noisy
+    made, kept = cn.demosaic(mosaic, "GRBG"), cn.demosaic(mosaic, "GRBG", sigma=0)
+    assert cn.psnr(made.signal, truth) > cn.psnr(kept.signal, truth) + 4
+    assert made.noise is not None and made.report.sigma == pytest.approx(SIGMA, rel=0.25) and kept.noise is None
+    known = cn.sample(truth, "bayer:GRBG").geometry.known(3)
+    assert torch.equal((kept.signal * known).sum(-1), mosaic)
+    assert cn.demosaic(mosaic, "GRBG", prior=cn.Adaptive()).noise is None
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def _error(observed: Observed, patches: Patches, factor: float, noise: float) ->
     means = patches.of(observed.pilot).mean(2, keepdim=True)
     y = (patches.of(observed.values) - means).flatten(1)
     masks, which = distinct_masks(patches.of(observed.known).flatten(1))
-    inner = _inner(patches.shape).to(y.device).repeat(means.shape[1])
+    inner = in_middle(patches.shape).to(y.device).repeat(means.shape[1])
     total, count = 0.0, 0
     for i, mask in enumerate(masks):
         view = mixture.view(torch.eye(len(mask)).to(y)[mask])
@@ -172,7 +172,7 @@ def left_out(mixture: Mixture, y: Float[Tensor, "patches n"], view: View) -> Flo
     return errors
 
 
-def _inner(shape: tuple[int, ...]) -> Bool[Tensor, " size"]:
+def in_middle(shape: tuple[int, ...]) -> Bool[Tensor, " size"]:
     """Return which entries of a patch are in its middle."""
     inside = torch.zeros(shape, dtype=torch.bool)
     inside[tuple(slice((n - min(n, INNER)) // 2, (n + min(n, INNER)) // 2) for n in shape)] = True

@@ -59,7 +59,7 @@ class Patches:
 
     def thinned(self, count: int) -> "Patches":
         """Return at most ``count`` of the patches, evenly spread."""
-        step = -(-len(self) // count)
+        step = max(1, -(-len(self) // count))
         return Patches(self.lattice, self.shape, self.corners[::step])
 
     def touching(self, marked: Bool[Tensor, "#channels *lattice"]) -> "Patches":

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from coordnet.linalg.minimum import least_of_parabola
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.errors import (
     CHOOSING,
@@ -197,19 +198,8 @@ def least_near(error: Error, orders: Sequence[int | float], cutoff: float) -> Nu
     order, cutoff = min(near, key=lambda numbers: error(*numbers))
     at = POINT_CUTOFFS.index(cutoff)
     three = POINT_CUTOFFS[max(at - 1, 0) : at + 2]
-    between = _least(three, [error(order, w) for w in three])
+    between = least_of_parabola(three, [error(order, w) for w in three])
     return order, min((cutoff, between), key=lambda w: error(order, w)), 0.0
-
-
-def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
-    """Return the cut-off at the least of the parabola through errors over logarithms, the middle one if there is none.
-
-    The middle one of three cut-offs has the least error. If there are fewer, the first is returned.
-    """
-    if len(cutoffs) < 3 or not np.isfinite(errors).all():
-        return cutoffs[0] if len(cutoffs) < 3 else cutoffs[1]
-    a, b, _ = np.polyfit(np.log(cutoffs), errors, 2)
-    return float(f"{np.clip(np.exp(-b / (2 * a)), min(cutoffs), max(cutoffs)):.3g}") if a > 0 else cutoffs[1]
 
 
 def by_orders(error: Error, orders: Sequence[int | float], cutoffs: Sequence[float], **stop: Any) -> Numbers:

@@ -1,0 +1,149 @@
+"""The noise of a mosaic, by the likelihood of its patches and by how well their samples predict each other.
+
+Patches have Gaussian mixtures of shapes times energies, those that ``LocalMosaicPlan`` begins with, and white noise.
+The noise of the largest likelihood is too much where texture is finer than the shapes have it, and so is, on other
+mosaics, that with which all other samples of a patch predict each one best (Allen, "The relationship between variable
+selection and data augmentation and a method for prediction", 1974). The smaller of both is taken. On mosaics of twelve
+photographs with noise of 0.012 to 0.05 it is within a tenth of the truth but on one, where leaves fill the picture.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.minimum import least_of_parabola
+from coordnet.noise.white import CLIPPED, FEW
+from coordnet.priors.local.classes import ENTRY_VARIANCE, joint_shapes
+from coordnet.priors.local.demosaicing import bilinear, in_middle, left_out
+from coordnet.priors.local.masks import Signal
+from coordnet.priors.local.mixture import ENERGIES, Mixture, View
+from coordnet.priors.local.patches import Patches, distinct_masks
+from coordnet.sampling.noise_model import NoiseModel
+from coordnet.sampling.patterns import Bayer
+
+SIDE, SHIFTS = 8, ((2, 1), (5, 2), (3, 7))  # side of patches in pixels, and shifts by which they have every phase
+MOST_PATCHES, FEWEST_PATCHES = 1536, 32  # number of patches that are looked at, and that tell the noise
+# Standard deviations of the noise relative to the range, and shares of its variance that grow with the signal.
+LEVEL_STEP = math.sqrt(2)
+LEVELS, SHARES = tuple(LEVEL_STEP**k / 512 for k in range(15)), (0.0, 0.5, 0.9, 1.0)
+DARKEST = 0.02  # least variance and brightness relative to the mean
+UPDATES = 6  # expectation maximizations of the probabilities of the classes
+# Level relative to the range from which on noise is told from grain. Mosaics of Kodak's photographs have less.
+SURE = 0.01
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Patches of one mask, less their means, in units of the range."""
+
+    y: Float[Tensor, "patches n"]
+    brightness: Float[Tensor, "patches 1"]  # mean of the samples, relative to that of all patches
+    view: View
+    is_inner: Bool[Tensor, " n"]  # whether a sample is in the middle of the patch
+
+    def scale(self, share: float) -> Float[Tensor, "patches 1"]:
+        """Return the deviation of noise, of whose variance a share grows with the signal, relative to the mean."""
+        return (1 - share + share * self.brightness).clamp(min=DARKEST).sqrt()
+
+
+def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surely: bool = False) -> NoiseModel:
+    """Return the white noise of a mosaic, with a variance affine in the signal.
+
+    It is told from patches without clipped values. Where these are too few, a ``ValueError`` is raised. With ``surely``
+    there is no noise then, nor where it may be grain.
+    """
+    mosaic = mosaic.double()
+    known = (bayer.geometry((*mosaic.shape[:2], 3), None).weights > 0).movedim(-1, 0)
+    signal = Signal.of(mosaic.movedim(-1, 0).expand(3, -1, -1), known)
+    patches = _unclipped(mosaic)
+    if len(patches) < FEWEST_PATCHES:
+        if surely:
+            return NoiseModel()
+        raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
+    mixture = Mixture.begin(joint_shapes(patches.shape).float(), ENERGIES, 1.0)
+    mean = max(float(patches.of(mosaic.movedim(-1, 0)).mean()), DARKEST * signal.range)
+    parts = list(_parts(signal, patches, mixture, mean / signal.range))
+
+    @cache
+    def unlikelihood(level: float, share: float) -> float:
+        return -_likelihood(parts, replace(mixture, noise=level * level), share)
+
+    def error(level: float) -> float:
+        return _prediction_error(parts, replace(mixture, noise=level * level), share)
+
+    share = min(SHARES, key=lambda one: min(unlikelihood(level, one) for level in LEVELS[::2]))
+    likeliest = _least(LEVELS, [unlikelihood(level, share) for level in LEVELS])
+    lower = [level for level in LEVELS if level < LEVEL_STEP * likeliest]
+    level = min(likeliest, _least(lower, [error(level) for level in lower]))
+    if surely and level < SURE:
+        return NoiseModel()
+    variance = (level * signal.range) ** 2
+    return NoiseModel(gain=share * variance / mean, floor=(1 - share) * variance)
+
+
+def _unclipped(mosaic: Float[Tensor, "height width 1"]) -> Patches:
+    """Return patches in which no value is at an end of the range that clipped some."""
+    lattice = tuple(mosaic.shape[:2])
+    shape = tuple(min(n, SIDE) for n in lattice)
+    patches = Patches.shifted(SIDE, SHIFTS, lattice, shape)
+    values = mosaic.movedim(-1, 0)
+    at_ends = torch.zeros_like(values, dtype=torch.bool)
+    for end in (values.min(), values.max()):
+        if int((values == end).sum()) > max(FEW, CLIPPED * values.numel()):
+            at_ends |= values == end
+    kept = ~patches.of(at_ends).flatten(1).any(1)
+    return Patches(lattice, shape, patches.corners[kept]).thinned(MOST_PATCHES)
+
+
+def _parts(signal: Signal, patches: Patches, mixture: Mixture, mean: float) -> Iterator[_Alike]:
+    """Yield the patches of each mask; the means of colors are those of an interpolation."""
+    means = patches.of(bilinear(signal.values, signal.known)).mean(2, keepdim=True)
+    y = (patches.of(signal.values) - means).flatten(1).float()
+    brightness = patches.of(signal.values.sum(0, keepdim=True)).flatten(1).mean(1, keepdim=True).float() / mean
+    masks, which = distinct_masks(patches.of(signal.known).flatten(1))
+    inner = in_middle(patches.shape).repeat(len(signal.values))
+    for i, mask in enumerate(masks):
+        view = mixture.view(torch.eye(len(mask))[mask])
+        yield _Alike(y[which == i][:, mask], brightness[which == i], view, inner[mask])
+
+
+def _likelihood(parts: Sequence[_Alike], mixture: Mixture, share: float) -> float:
+    """Return the logarithm of the likelihood of all patches, with probabilities of the classes that make it largest."""
+    evidence = []
+    for part in parts:
+        scale = part.scale(share)
+        volume = part.y.shape[1] * scale.log()
+        evidence.append(mixture.evidence(part.y / scale, part.view).flatten(1) - volume)
+    densities = torch.cat(evidence).double()
+    probability = mixture.weights.flatten().double()
+    for _ in range(UPDATES):
+        probability = (densities + probability.log()).softmax(1).mean(0)
+    return float((densities + probability.log()).logsumexp(1).sum())
+
+
+def _prediction_error(parts: Sequence[_Alike], mixture: Mixture, share: float) -> float:
+    """Return the mean logarithm, over patches, of the squared error of samples predicted from all others of the patch.
+
+    With the logarithm flat patches, which show the noise, count as much as others. The samples are those in the middle.
+    """
+    logs = []
+    for part in parts:
+        scale = part.scale(share)
+        errors = scale * left_out(mixture, part.y / scale, part.view)
+        logs.append((errors[:, part.is_inner].double().square().mean(1) + ENTRY_VARIANCE).log())
+    return float(torch.cat(logs).mean())
+
+
+def _least(levels: Sequence[float], values: Sequence[float]) -> float:
+    """Return the level at which a function is least, by a parabola if others are on both sides."""
+    at = min(range(len(values)), key=values.__getitem__)
+    if not 0 < at < len(levels) - 1:
+        return levels[at]
+    near = slice(at - 1, at + 2)
+    return least_of_parabola(levels[near], values[near])
