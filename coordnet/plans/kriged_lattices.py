@@ -79,28 +79,6 @@ class Parts:
         return own, np.arange(nodes) - firsts[own]
 
 
-def block_likelihood(k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]) -> float:
-    """Return the restricted log-likelihood, up to a constant, of blocks of samples without noise.
-
-    Blocks are taken to be independent, each with an unknown mean, and all with the variance of greatest likelihood, one
-    for each channel.
-
-    Notes
-    -----
-    Eidsvik, Shaby, Reich, Wheeler and Niemi, "Estimation and prediction in spatial models with block composite
-    likelihoods" (2014).
-    """
-    n, blocks, channels = y.shape
-    factor = factorized(k).numpy()
-    white = solve_triangular(factor, np.hstack([np.ones((n, 1)), y.reshape(n, -1)]), lower=True, check_finite=False)
-    one, z = white[:, 0], white[:, 1:]
-    energy, freedom = one @ one, blocks * max(n - 1, 1)
-    left = (np.square(z).sum(0) - np.square(one @ z) / energy).reshape(blocks, channels).sum(0)
-    variances = np.maximum(left, np.finfo(float).tiny) / freedom
-    log_volume = blocks * (2 * np.log(factor.diagonal()).sum() + math.log(energy))
-    return float(-0.5 * (channels * log_volume + freedom * np.log(variances).sum()))
-
-
 def meets_samples(k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]) -> bool:
     """Return whether predictions at samples differ from these by at most ``MET`` of their deviation.
 

@@ -155,8 +155,7 @@ def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     y = y[:, np.ptp(y, axis=0) > 0]
     if y.size == 0:
         return 0.0
-    blocks = [(k, y, np.ones(length)) for k in _window_covariances((length,))[:-1]]
-    by_process = [restricted_likelihoods([block], ROW_NUGGETS) for block in blocks]
+    by_process = [restricted_likelihoods(k, y[:, None], ROW_NUGGETS) for k in _window_covariances((length,))[:-1]]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
     tried, totals = float(np.square(y - y.mean(0)).mean()) * ROW_NOISES, []
     for variance in tried:
@@ -185,7 +184,7 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
     totals, noises = [], []
     for k in [*_window_covariances((length,))[:-1], *map(decomposed, rough)]:
-        likelihoods, variances = restricted_likelihoods([(k, y, np.ones(length))], ROW_NUGGETS)
+        likelihoods, variances = restricted_likelihoods(k, y[:, None], ROW_NUGGETS)
         shared = variances.mean(0)
         totals.append((likelihoods + 0.5 * (length - 1) * np.log(variances / shared)).sum(0))
         noises.append(shared * ROW_NUGGETS)
@@ -230,8 +229,8 @@ def gains_by_noise(
     Both likelihoods are those of the process that suits the window best. With ``white``, that without noise may be
     white itself, as texture of one channel may be.
     """
-    nuggets, ones = np.array(WINDOW_NUGGETS), np.ones(len(y))
-    by_process = [restricted_likelihoods([(k, y, ones)], nuggets) for k in _window_covariances(window)]
+    nuggets = np.array(WINDOW_NUGGETS)
+    by_process = [restricted_likelihoods(k, y[:, None], nuggets) for k in _window_covariances(window)]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
     noisy, noises = (x[:, :-1, 1:].reshape(y.shape[1], -1) for x in (likelihoods, variances * nuggets))
     plain = likelihoods[:, : None if white else -1, 0].max(1)

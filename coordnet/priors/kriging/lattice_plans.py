@@ -16,12 +16,11 @@ from coordnet.plans.kriged_lattices import (
     PREDICTING_SIDES,
     Covariance,
     Parts,
-    block_likelihood,
     meets_samples,
     predicted_nodes,
     relative_variance,
 )
-from coordnet.plans.matern import SMOOTHNESSES, decomposed, left_out_errors, restricted_likelihoods
+from coordnet.plans.matern import SMOOTHNESSES, decomposed, left_out_errors, pivoted, restricted_likelihoods
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.kriging.plan import KrigingPlan
 from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, searched
@@ -101,11 +100,10 @@ class WholeKrigingPlan(PartsPlan):
     deciding, predicting = NOISY_BLOCKS, NOISY_PARTS
 
     def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
-        nuggets, ones = self.prior.nuggets, np.ones(len(x))
+        nuggets = self.prior.nuggets
 
         def likely(one: KrigingParameters) -> Likely:
-            k = decomposed(one.covariance(x, x))
-            totals = restricted_likelihoods([(k, block, ones) for block in y.swapaxes(0, 1)], nuggets)[0].sum(0)
+            totals = restricted_likelihoods(decomposed(one.covariance(x, x)), y, nuggets)[0].sum(0)
             return float(totals.max()), replace(one, nugget=float(nuggets[totals.argmax()]))
 
         return max(map(likely, tried), key=lambda pair: pair[0])
@@ -146,7 +144,8 @@ class LatticeKrigingPlan(PartsPlan):
         """
         if dimensions(self.geometry.grid) > 1 and self.prior.smoothness is None:
             tried = [prior for prior in tried if prior.smoothness != math.inf]
-        found = [(block_likelihood(prior.covariance(x, x), y), prior) for prior in tried]
+        kriged = ((restricted_likelihoods(pivoted(prior.covariance(x, x)), y, np.zeros(1)), prior) for prior in tried)
+        found = [(float(likelihoods.sum()), prior) for (likelihoods, _), prior in kriged]
         found.sort(key=lambda pair: pair[0], reverse=True)
         return next((pair for pair in found if meets_samples(pair[1].covariance(x, x), y)), found[0])
 

@@ -121,7 +121,7 @@ def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *s
         for at, root, z in blocks:
             for one, total in totals.items():
                 k = decomposed(root * one.covariance(at, at) * root.T)
-                total += restricted_likelihoods([(k, z, root[:, 0])], nuggets)[0].sum(0)
+                total += restricted_likelihoods(k, z[:, None], nuggets, root[:, 0])[0].sum(0)
             likely = sorted(totals, key=lambda one: -totals[one].max())
             totals = {one: totals[one] for one in likely[: math.ceil(len(totals) / 2)]}
         best, total = next(iter(totals.items()))
