@@ -16,7 +16,7 @@ from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import KrigingReport
 from coordnet.plans.matern import decomposed, left_out_errors, restricted_likelihoods
 from coordnet.plans.neighborhoods import MOST_DENSE, kriged
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, P, searched
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.priors.plates.prior import CLOSE
@@ -67,10 +67,6 @@ class KrigingPlan(Plan):
             return True
         stationary = [error for prior, error in errors.items() if prior.stationary == prior]
         return bool(stationary) and min(stationary) <= CLOSE * min(errors.values())
-
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values; parameters are chosen for each signal."""
-        return solve_each(self._solve, values)
 
     def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> KrigingParameters:
         return most_likely(self.prior, self.geometry, values)
