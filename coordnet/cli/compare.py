@@ -10,12 +10,16 @@ from coordnet.cli.folders import results
 from coordnet.comparison.attempts import Attempt
 from coordnet.comparison.stopwatch import versions
 from coordnet.comparison.table import compare
+from coordnet.priors.base import as_prior
+
+FURTHER = "the name of a prior, beside those that are compared in any case"
 
 
 def run(sampling: Sampling, compared: Compared, common: Common) -> None:
     """Read, compare, write."""
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
+    priors = [as_prior(specs.parse_prior(text), FURTHER) for text in compared.prior or []]
     device = specs.choose_device(common.device)
     common = report.reading(common, compared.signal, specs.mask_file(sampling.sample))
     media = specs.read_part(compared.signal, sampling, common)
@@ -27,6 +31,7 @@ def run(sampling: Sampling, compared: Compared, common: Common) -> None:
             encoders=encoders,
             heads=heads,
             solvers=compared.solver or [],
+            priors=priors,
             epochs=compared.epochs,
             dimensions=len(media.grid),
             generator=torch.Generator().manual_seed(common.seed),
