@@ -37,29 +37,20 @@ def kriged(
     -----
     Chilès and Delfiner, "Geostatistics: Modeling Spatial Uncertainty" (2012), section 3.6.
     """
-    dims, whole = max(1, sum(n > 1 for n in grid)), tuple(slice(0, n) for n in grid)
-    if len(x) <= MOST_DENSE:
-        return _kriged(covariance, noise, x, y, whole)
+    dims, window, count = max(1, sum(n > 1 for n in grid)), tuple(slice(0, n) for n in grid), len(x)
+    windows = iter([window])
+    if count > MOST_DENSE:
+        windows, count = windows_of(x, window, WINDOWED[dims]), NEIGHBORS[dims]
     f = y.new_empty(len(y), *grid)
-    for window in windows_of(x, whole, WINDOWED[dims]):
-        near = nearest(x, window, NEIGHBORS[dims])
-        f[(slice(None), *window)] = _kriged(covariance, noise[near], x[near], y[:, torch.from_numpy(near)], window)
+    for window in windows:
+        near = nearest(x, window, count)
+        k = covariance(x[near], x[near]) + np.diag(noise[near])
+        multipliers, means = predictors(factorized(k), y[:, torch.from_numpy(near)].T)
+        nodes = np.mgrid[window].reshape(len(window), -1).T
+        parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
+        predicted = torch.cat([torch.from_numpy(covariance(part, x[near])) @ multipliers for part in parts]) + means
+        f[(slice(None), *window)] = predicted.T.reshape(-1, *(side.stop - side.start for side in window))
     return f
-
-
-def _kriged(
-    covariance: Covariance,
-    noise: Float[np.ndarray, " n"],
-    x: Float[np.ndarray, "n axes"],
-    y: Float[Tensor, "channels n"],
-    window: Window,
-) -> Float[Tensor, "channels *window"]:
-    """Return the prediction of the nodes in a window from all samples."""
-    nodes = np.mgrid[window].reshape(len(window), -1).T
-    parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
-    multipliers, means = predictors(factorized(covariance(x, x) + np.diag(noise)), y.T)
-    f = torch.cat([torch.from_numpy(covariance(part, x)) @ multipliers for part in parts])
-    return (f + means).T.reshape(-1, *(side.stop - side.start for side in window))
 
 
 def windows_of(x: Float[np.ndarray, "n axes"], window: Window, most: int) -> Iterator[Window]:
