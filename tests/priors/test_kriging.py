@@ -27,7 +27,7 @@ from coordnet.plans.matern import (
     restricted_likelihoods,
 )
 from coordnet.plans.neighborhoods import nearest, windows_of
-from coordnet.priors.kriging import lattice_plans
+from coordnet.priors.kriging import scale_search
 from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
 from coordnet.priors.kriging.plan import predicted
 from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, searched
@@ -101,7 +101,7 @@ def test_the_likelihood_of_a_row_is_that_of_blocks_all_over_it(monkeypatch):
     shift = [rough[0][-1] - smooth[0], rough[0][-1] - smooth[0] + smooth[-1] - rough[1][0]]
     y = np.concatenate([rough[0], smooth + shift[0], rough[1] + shift[1]])
     samples, calls = cn.sample(torch.from_numpy(y)[:, None], "full"), []
-    monkeypatch.setattr(lattice_plans, "decomposed", lambda k: calls.append(k) or decomposed(k))
+    monkeypatch.setattr(scale_search, "decomposed", lambda k: calls.append(k) or decomposed(k))
     assert cn.fit(samples, prior=cn.Kriging()).report.smoothness == 0.5
     assert len(calls) == len(SMOOTHNESSES) * len(RELATIVE_SCALES)
 

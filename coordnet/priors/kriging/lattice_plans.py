@@ -20,10 +20,10 @@ from coordnet.plans.kriged_lattices import (
     predicted_nodes,
     relative_variance,
 )
-from coordnet.plans.matern import SMOOTHNESSES, decomposed, left_out_errors, pivoted, restricted_likelihoods
+from coordnet.plans.matern import SMOOTHNESSES, pivoted, restricted_likelihoods
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.kriging.plan import KrigingPlan
-from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, searched
+from coordnet.priors.kriging.scale_search import Block, KrigingParameters, Likely, left_out_error, likeliest, searched
 from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.axes import ByAxes
 
@@ -39,8 +39,6 @@ KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
 NOISY_BLOCKS, NOISY_PARTS = ByAxes({1: 200, 2: 14, 3: 6}), ByAxes({1: 1000, 2: 32, 3: 10})
 FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
 
-Blocks = Float[np.ndarray, "n blocks channels"]
-
 
 class PartsPlan(KrigingPlan):
     """The best linear unbiased prediction of each node from the samples of the part of a lattice around it.
@@ -55,18 +53,14 @@ class PartsPlan(KrigingPlan):
 
     def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> KrigingParameters:
         parts, y = self._blocks(values)
-        x, ones = parts.places, np.ones(len(parts.places))
-
-        def error(tried: KrigingParameters) -> float:
-            k = tried.covariance(x, x) + (tried.nugget or 0.0) * np.eye(len(x))
-            return float(np.square(left_out_errors(k, y.reshape(len(y), -1), ones)).mean())
-
+        block = parts.places, np.ones(len(y)), y
         distance = math.prod(parts.steps) ** (1 / dimensions(self.geometry.grid))
-        return searched(self.prior, distance, self.geometry.grid, partial(self._likeliest, x, y), error)
+        tried, error = partial(self._likeliest, block), partial(left_out_error, [block])
+        return searched(self.prior, distance, self.geometry.grid, tried, error)
 
-    def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
-        """Return the likeliest of some parameters for blocks of samples y, whose places are x."""
-        raise NotImplementedError
+    def _likeliest(self, block: Block, tried: Iterable[KrigingParameters]) -> Likely:
+        """Return the likeliest of some parameters for a block of all parts that decide."""
+        return likeliest([block], self.prior.nuggets, tried)
 
     def _predicted(
         self, prior: KrigingParameters, values: Float[Tensor, "channels *samples"]
@@ -79,7 +73,9 @@ class PartsPlan(KrigingPlan):
     def _covariance(self, prior: KrigingParameters, values: Float[Tensor, "channels *samples"]) -> Covariance:
         return prior.covariance
 
-    def _blocks(self, values: Float[Tensor, "channels *samples"]) -> tuple[Parts, Blocks]:
+    def _blocks(
+        self, values: Float[Tensor, "channels *samples"]
+    ) -> tuple[Parts, Float[np.ndarray, "n blocks channels"]]:
         """Return the blocks of samples that tell the parameters, and their values."""
         parts = self._parts(self.deciding)
         y = values.detach().cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)]
@@ -98,15 +94,6 @@ class WholeKrigingPlan(PartsPlan):
     """
 
     deciding, predicting = NOISY_BLOCKS, NOISY_PARTS
-
-    def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
-        nuggets = self.prior.nuggets
-
-        def likely(one: KrigingParameters) -> Likely:
-            totals = restricted_likelihoods(decomposed(one.covariance(x, x)), y, nuggets)[0].sum(0)
-            return float(totals.max()), replace(one, nugget=float(nuggets[totals.argmax()]))
-
-        return max(map(likely, tried), key=lambda pair: pair[0])
 
 
 class LatticeKrigingPlan(PartsPlan):
@@ -134,7 +121,7 @@ class LatticeKrigingPlan(PartsPlan):
         """Return False: the lattice's own half is not fitted."""
         return False
 
-    def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
+    def _likeliest(self, block: Block, tried: Iterable[KrigingParameters]) -> Likely:
         """Return the likeliest covariance that meets the samples, or the likeliest.
 
         The Gaussian covariance is tried in rows alone. In planes and volumes it is too sure of values between samples
@@ -142,6 +129,7 @@ class LatticeKrigingPlan(PartsPlan):
         splines with it, and two are without, by up to 5 dB; of 108 planes some gain up to 15 dB. Analytic fields lose
         up to 31 dB, and stay 12 dB above splines or more.
         """
+        x, _, y = block
         if dimensions(self.geometry.grid) > 1 and self.prior.smoothness is None:
             tried = [prior for prior in tried if prior.smoothness != math.inf]
         kriged = ((restricted_likelihoods(pivoted(prior.covariance(x, x)), y, np.zeros(1)), prior) for prior in tried)

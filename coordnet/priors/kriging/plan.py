@@ -1,8 +1,8 @@
 """Kriging by a dense linear system of all samples, or of the nearest ones."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import KrigingReport
-from coordnet.plans.matern import decomposed, left_out_errors, restricted_likelihoods
 from coordnet.plans.neighborhoods import MOST_DENSE, kriged
 from coordnet.plans.plan import Fitted, Plan
-from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, P, searched
+from coordnet.priors.kriging.scale_search import KrigingParameters, P, left_out_error, likeliest, searched
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.priors.plates.prior import CLOSE
 from coordnet.sampling.samples import Geometry
@@ -103,34 +102,15 @@ def predicted(
 def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> P:
     """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
 
-    The likelihood is that of blocks of the samples, which are taken to be independent, each with a variance of its own.
-    After each block the less likely half of the covariances is left out.
+    The likelihood is that of blocks of the samples (``likeliest``).
     """
     known, x, weights = _places(geometry)
-    y = values.cpu().double().flatten(1)[:, known].T.numpy()
+    roots = np.sqrt(weights)
+    y = values.cpu().double().flatten(1)[:, known].T.numpy() * roots[:, None]
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
-    nuggets, roots = prior.nuggets, np.sqrt(weights)[:, None]
-    blocks = [(x[near], roots[near], roots[near] * y[near]) for near in _blocks(x, is_laid=geometry.is_laid)]
-
-    def likeliest(tried: Iterable[P]) -> Likely[P]:
-        totals = {one: np.zeros(len(nuggets)) for one in tried}
-        for at, root, z in blocks:
-            for one, total in totals.items():
-                k = decomposed(root * one.covariance(at, at) * root.T)
-                total += restricted_likelihoods(k, z[:, None], nuggets, root[:, 0])[0].sum(0)
-            likely = sorted(totals, key=lambda one: -totals[one].max())
-            totals = {one: totals[one] for one in likely[: math.ceil(len(totals) / 2)]}
-        best, total = next(iter(totals.items()))
-        return float(total.max()), replace(best, nugget=float(nuggets[total.argmax()]))
-
-    def error(tried: P) -> float:
-        each = []
-        for at, root, z in blocks:
-            k = root * tried.covariance(at, at) * root.T + (tried.nugget or 0.0) * np.eye(len(at))
-            each.append(left_out_errors(k, z, root[:, 0]))
-        return float(np.square(np.concatenate(each)).mean())
-
-    return searched(prior, distance, geometry.grid, likeliest, error)
+    blocks = [(x[near], roots[near], y[near, None]) for near in _blocks(x, is_laid=geometry.is_laid)]
+    tried, error = partial(likeliest, blocks, prior.nuggets), partial(left_out_error, blocks)
+    return searched(prior, distance, geometry.grid, tried, error)
 
 
 def _blocks(x: Float[np.ndarray, "n axes"], *, is_laid: bool) -> list[Int[np.ndarray, " _"]]:
