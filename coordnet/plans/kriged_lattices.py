@@ -19,7 +19,7 @@ from coordnet.sampling.axes import ByAxes
 # nearly the same covariances in the plane; time grows with the cube of a block's samples.
 DECIDING_SIDES = ByAxes({1: 200, 2: 10, 3: 5})
 MOST_BLOCKS = 60  # blocks at most, spread over the lattice
-MET = 1e-4  # difference from samples, relative to their deviation, with which these count as interpolated
+MET = 1e-4  # largest difference from samples, relative to their deviation, of a prediction that interpolates them
 # Samples along each axis of the parts from which nodes are predicted.
 PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
 

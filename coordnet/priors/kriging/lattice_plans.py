@@ -27,17 +27,17 @@ from coordnet.priors.kriging.scale_search import Block, KrigingParameters, Likel
 from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.axes import ByAxes
 
-# Variances of a node given the samples around it, relative to the process's, up to which kriging has a share of the
-# weight of a lattice's fits, if the process is not rough (its smoothness is above the least), and these shares. Of 128
-# fields and crops, on which they were settled, 33 have the first: with a share of 1 they gain as much in the mean, but
-# lose three times as much at worst. With the second, twice the share gains 0.15 dB in the place of 0.09 dB on 26
-# fields, and loses 0.11 dB in the place of 0.05 dB on the only one of sixteen whole photographs that has it.
+# The share of the weight that kriging has among the fits to a lattice, by the largest variance of a node given the
+# samples around it, relative to the process's. Rough processes, of the least smoothness, have none. Both shares were
+# settled on 128 fields and crops. The first applies to 33 of them: with a share of 1 they gain as much in the mean, but
+# lose three times as much at worst. The second applies to 26 fields and to one of sixteen whole photographs: twice the
+# share gains 0.15 in place of 0.09 dB on the fields, and loses 0.11 in place of 0.05 dB on the photograph.
 KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
-# Samples along each axis of the blocks of a whole lattice whose likelihood tells the covariance and the noise, and of
-# the parts that nodes are predicted from. With blocks of 10 in the plane smooth fields among noise lose up to 3 dB;
-# with 20 none gains, at four times the time. With parts of 24 they lose up to 0.4 dB.
+# Samples along each axis of a whole lattice: of the blocks whose likelihood decides on the covariance and the noise,
+# and of the parts from which nodes are predicted. With blocks of 10 in the plane smooth fields among noise lose up to 3
+# dB; with blocks of 20 none gains, at four times the time. With parts of 24 they lose up to 0.4 dB.
 NOISY_BLOCKS, NOISY_PARTS = ByAxes({1: 200, 2: 14, 3: 6}), ByAxes({1: 1000, 2: 32, 3: 10})
-FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
+FEWEST_ALONG = 6  # least number of samples along each axis for a share: fewer hardly determine a covariance
 
 
 class PartsPlan(KrigingPlan):

@@ -21,15 +21,18 @@ from coordnet.priors.plates.field import Field, dimensions
 from coordnet.priors.plates.prior import CLOSE
 from coordnet.sampling.samples import Geometry
 
-# Samples whose likelihood is maximized, at most, and such blocks of more than ``MOST_DENSE`` samples; time grows with
-# the cube of the first. In 27 clouds of 900 to 4,000 points six blocks gain 0.25 dB in the mean over the middle one,
-# and lose 0.2 dB at most. In rows, which have fewer samples, they lose up to 2.7 dB.
+# Largest number of samples in a block whose likelihood is maximized, and the number of blocks where there are more than
+# ``MOST_DENSE`` samples; time grows with the cube of the first. In 27 clouds of 900 to 4,000 points six blocks gain
+# 0.25 dB in the mean over the middle one alone, and lose 0.2 dB at most. In rows, which have fewer samples, they lose
+# up to 2.7 dB.
 MOST_DECIDING, DECIDING_BLOCKS = 200, 6
-# Points that are drawn instead of those in the middle, at most. In 120 clouds of 150 to 1,000 points, most of them in
-# clusters or tracks or of uneven density, they gain 0.7 dB in the mean, with a standard error of 0.3 dB.
+# Largest number of points that are drawn at random in place of those in the middle. In 120 clouds of 150 to 1,000
+# points, most of them in clusters or tracks or of uneven density, they gain 0.7 dB in the mean, with a standard error
+# of 0.3 dB.
 MOST_DRAWN = 400
-# Known nodes up to which kriging takes no longer than the comparison of others, and is tried in any case: a few windows
-# that misled cost 6 dB of a volume, and 54 other fields and crops stay as they are.
+# Known nodes up to which kriging is tried in any case, as it takes no longer than the comparison of the other priors.
+# Where that comparison decided, a few misleading windows cost a volume 6 dB; 54 other fields and crops stay as they
+# are.
 FEW_KRIGED = 2**12
 
 
