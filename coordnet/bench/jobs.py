@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -12,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeVar
 
 import torch
@@ -110,20 +109,20 @@ def _once_in_processes(jobs: Mapping[K, Callable[[], T]], workers: int) -> Found
 
 
 def _process(threads: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, get_context("spawn"), _prepare, (threads, os.getpid()))
+    return ProcessPoolExecutor(1, get_context("spawn"), _prepare, (threads,))
 
 
-def _prepare(threads: int, parent: int) -> None:
-    """Prepare a local process: it cleans up when terminated, and ends soon after its parent, however that ends."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+def _prepare(threads: int) -> None:
+    """Prepare a local process: it cleans up when terminated, and ends with its parent, however that ends."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     torch.set_num_threads(threads)
+
+
+def _end_with_parent() -> None:
+    parent: Any = parent_process()
+    parent.join()
+    os._exit(1)
 
 
 def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:

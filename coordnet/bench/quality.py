@@ -57,6 +57,10 @@ SPLINES = interpolated("cubic spline", "cubic"), interpolated("linear interpolat
 RADIAL = [
     baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
 ]
+GENERALIZED = {
+    kind: baseline("total generalized variation", generalized_variation.total_generalized_variation, kind=kind)
+    for kind in ("fourier", "projections")
+}
 QUARTER = (GRIDDATA, SMOOTHED, TUNED, ADAPTED, PATCHES)
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
@@ -249,9 +253,7 @@ EXPERIMENTS = (
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
                 baseline("total variation", peers.total_variation),
-                baseline(
-                    "total generalized variation", generalized_variation.total_generalized_variation, kind="fourier"
-                ),
+                GENERALIZED["fourier"],
                 baseline("zero filling", peers.zero_filled),
                 ADAPTED,
                 AUTO,
@@ -283,16 +285,12 @@ EXPERIMENTS = (
             MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections): (
                 *trained.networked(trained.filled),
                 baseline("total variation", peers.tomography_by_total_variation),
-                baseline(
-                    "total generalized variation", generalized_variation.total_generalized_variation, kind="projections"
-                ),
+                GENERALIZED["projections"],
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
                 *trained.networked(trained.filled),
                 baseline("total variation", peers.total_variation),
-                baseline(
-                    "total generalized variation", generalized_variation.total_generalized_variation, kind="fourier"
-                ),
+                GENERALIZED["fourier"],
             ),
         },
         Finder(names=FOUR, sizes=(128,)),

@@ -218,9 +218,9 @@ def upscale(
     prior: Annotated[
         str,
         Option(
-            metavar="[auto|local|none]",
-            help="What is within a pixel: as the local prior has it, which auto takes where less than five minutes "
-            "are expected, or smooth splines, which take a fraction of a second.",
+            metavar="[auto|local|none|…]",
+            help="What is within a pixel: as a prior has it that divides pixels, such as local, which auto takes where "
+            "less than five minutes are expected, or smooth splines, which take a fraction of a second.",
         ),
     ] = "auto",
     denoiser: options.DenoiserText = None,
@@ -229,7 +229,7 @@ def upscale(
     """Enlarge a picture; the cells of its pixels keep their place.
 
     A .zarr array, an .npy array of other than two axes, and a picture that does not fit into --memory are read and
-    written in blocks of rows, and may be larger than memory. They take no prior, or --prior local in overlapping
+    written in blocks of rows, and may be larger than memory. They take no prior, or a named one in overlapping
     blocks, which --workers or --dask share and an interrupted run goes on with. No model is kept of them. They are
     computed in float32, and written in the array's own type.
     """

@@ -239,6 +239,10 @@ class Compared:
     solver: Annotated[
         list[str] | None, Option(help="closed-form, the default where it can be, or gradient; may be repeated.")
     ] = None
+    prior: Annotated[
+        list[str] | None,
+        Option(help=f"A further prior, fitted with the encoder that suits it: {PRIOR_NAMES}; may be repeated."),
+    ] = None
     epochs: Epochs = None
     html: Annotated[bool, Option("--html", help="Write a page too, with a table to sort and sliders.")] = False
 

@@ -1,6 +1,7 @@
 """The command ``coordnet compare``: several methods and SciPy's interpolations on one signal."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -10,12 +11,14 @@ from coordnet.cli.folders import results
 from coordnet.comparison.attempts import Attempt
 from coordnet.comparison.stopwatch import versions
 from coordnet.comparison.table import compare
+from coordnet.priors.base import as_prior
+
+FURTHER = "the name of a prior, beside those that are compared in any case"
 
 
 def run(sampling: Sampling, compared: Compared, common: Common) -> None:
     """Read, compare, write."""
-    encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
-    heads = [specs.parse_head(text) for text in compared.head or []]
+    methods = _named(compared)
     device = specs.choose_device(common.device)
     common = report.reading(common, compared.signal, specs.mask_file(sampling.sample))
     media = specs.read_part(compared.signal, sampling, common)
@@ -24,9 +27,7 @@ def run(sampling: Sampling, compared: Compared, common: Common) -> None:
         table = compare(
             media.signal.to(device),
             pattern,
-            encoders=encoders,
-            heads=heads,
-            solvers=compared.solver or [],
+            **methods,
             epochs=compared.epochs,
             dimensions=len(media.grid),
             generator=torch.Generator().manual_seed(common.seed),
@@ -53,6 +54,16 @@ def run(sampling: Sampling, compared: Compared, common: Common) -> None:
                 table.save_html(staging / "compare.html")
         report.write_record(staging, record)
     report.show(record, [str(table), "", f"written to {final}"], common)
+
+
+def _named(compared: Compared) -> dict[str, Any]:
+    """Return the encoders, heads, solvers and further priors that options name."""
+    return {
+        "encoders": [specs.parse_encoder(text) for text in compared.encoder or []],
+        "heads": [specs.parse_head(text) for text in compared.head or []],
+        "solvers": compared.solver or [],
+        "priors": [as_prior(specs.parse_prior(text), FURTHER) for text in compared.prior or []],
+    }
 
 
 def _describe(attempt: Attempt) -> report.Record:

@@ -22,7 +22,7 @@ from coordnet.media.row_blocks import RowFile, open_rows
 from coordnet.priors.local.cell_means import DEGREE
 from coordnet.restore.restored import Restored, UpscaleReport
 from coordnet.restore.rows import IN_MEMORY, upscale_rows
-from coordnet.restore.upscale import AUTO, divider, enlarged, nearest
+from coordnet.restore.upscale import AUTO, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 
@@ -37,7 +37,7 @@ def upscale(
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     budget = common.memory_bytes or min(available_memory() // (2 * common.workers), UPSCALE_MEMORY)
     kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
-    options = {"samples": kind, "noise": noise, "prior": divider(specs.parse_prior(prior, denoiser))}
+    options = {"samples": kind, "noise": noise, "prior": specs.parse_prior(prior, denoiser)}
     each("upscale", partial(_upscale, factor=factor, options=options, budget=budget), signals, common)
 
 
@@ -70,7 +70,7 @@ def _chosen(made: UpscaleReport) -> str:
     chosen = (AREAS if made.samples == "area" else POINTS).format(assumed=assumed, noise=made.noise, sigma=made.sigma)
     kinds = ", ".join(dict.fromkeys(noise["kind"] for noise in made.removed or ()))
     chosen = f"without its noise ({kinds}), {chosen}" if kinds else chosen
-    return chosen + " (--prior none is faster)" * (made.prior == "local")
+    return chosen + " (--prior none is faster)" * (made.division is not None)
 
 
 def _upscaling(made: UpscaleReport, factor: float, alpha: bool, expected: float | None) -> report.Record:

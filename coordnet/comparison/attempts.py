@@ -130,8 +130,6 @@ def combinations(
     heads: Sequence[Head] = (),
     solvers: Sequence[str] = (),
     priors: Sequence[Prior] = (),
-    *,
-    progress: bool = False,
 ) -> tuple[list[Method], dict[str, str]]:
     """Every encoder with every head and solver, without those that do not go together.
 
@@ -142,8 +140,7 @@ def combinations(
     fitted with the encoders that suit them.
 
     Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
-    are the methods, each once, and by the label of every combination that was left out the reason. With ``progress``,
-    the seconds are shown that the choice of the priors takes.
+    are the methods, each once, and by the label of every combination that was left out the reason.
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)

@@ -249,7 +249,7 @@ def compare(
     generator = as_generator(generator)
     mask = isinstance(pattern, np.ndarray | Tensor)
     samples = sample(values, as_mask(pattern) if mask else pattern, generator=generator)
-    methods, left_out = combinations(samples, choices, list(heads), list(solvers), list(priors), progress=progress)
+    methods, left_out = combinations(samples, choices, list(heads), list(solvers), list(priors))
     scoring = Scoring(values.cpu(), samples)
     attempts = attempted(samples, methods, scoring, epochs=epochs, generator=generator, progress=progress)
     described = "mask" if mask else str(pattern)

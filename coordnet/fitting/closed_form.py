@@ -58,8 +58,10 @@ def plan(
         Where the values will be; ``samples.geometry``.
     prior : Prior, "auto" or None
         The assumption about the signal. With "auto" it is what suits the geometry: the ``Stack`` of several priors, or
-        one. With None a whole lattice is fitted by least squares, and other samples get the interpolation of least
-        norm, with a ``CoordnetWarning``.
+        one. A plan knows no values; it assumes three channels, no noise, and axes that are alike. ``fit_closed_form``
+        and ``fit`` look for noise, axes and groups of channels in the samples, and choose by these too. With None a
+        whole lattice is fitted by least squares, and other samples get the interpolation of least norm, with a
+        ``CoordnetWarning``.
     solver : ConjugateGradients, optional
         The stopping rule of plans that iterate.
     center : bool

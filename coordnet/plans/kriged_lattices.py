@@ -19,7 +19,7 @@ from coordnet.sampling.axes import ByAxes
 # nearly the same covariances in the plane; time grows with the cube of a block's samples.
 DECIDING_SIDES = ByAxes({1: 200, 2: 10, 3: 5})
 MOST_BLOCKS = 60  # blocks at most, spread over the lattice
-MET = 1e-4  # difference from samples, relative to their deviation, with which these count as interpolated
+MET = 1e-4  # largest difference from samples, relative to their deviation, of a prediction that interpolates them
 # Samples along each axis of the parts from which nodes are predicted.
 PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
 
@@ -77,28 +77,6 @@ class Parts:
         middles = firsts + self.steps[axis] * (self.lengths[axis] - 1) / 2
         own = np.searchsorted((middles[1:] + middles[:-1]) / 2, np.arange(nodes))
         return own, np.arange(nodes) - firsts[own]
-
-
-def block_likelihood(k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]) -> float:
-    """Return the restricted log-likelihood, up to a constant, of blocks of samples without noise.
-
-    Blocks are taken to be independent, each with an unknown mean, and all with the variance of greatest likelihood, one
-    for each channel.
-
-    Notes
-    -----
-    Eidsvik, Shaby, Reich, Wheeler and Niemi, "Estimation and prediction in spatial models with block composite
-    likelihoods" (2014).
-    """
-    n, blocks, channels = y.shape
-    factor = factorized(k).numpy()
-    white = solve_triangular(factor, np.hstack([np.ones((n, 1)), y.reshape(n, -1)]), lower=True, check_finite=False)
-    one, z = white[:, 0], white[:, 1:]
-    energy, freedom = one @ one, blocks * max(n - 1, 1)
-    left = (np.square(z).sum(0) - np.square(one @ z) / energy).reshape(blocks, channels).sum(0)
-    variances = np.maximum(left, np.finfo(float).tiny) / freedom
-    log_volume = blocks * (2 * np.log(factor.diagonal()).sum() + math.log(energy))
-    return float(-0.5 * (channels * log_volume + freedom * np.log(variances).sum()))
 
 
 def meets_samples(k: Float[np.ndarray, "n n"], y: Float[np.ndarray, "n blocks channels"]) -> bool:

@@ -12,8 +12,9 @@ from coordnet.plans.kriged_lattices import Covariance
 from coordnet.plans.matern import factorized, predictors
 from coordnet.sampling.axes import ByAxes
 
-# Samples up to which all of them predict a node, and the nearest ones, of a window, that do of more; time grows with
-# the square of the second. From 400 in the plane smooth fields between clusters have up to twice the error.
+# Up to ``MOST_DENSE`` samples all of them predict every node. Where there are more, the ``NEIGHBORS`` samples nearest
+# to a window predict its nodes; time grows with the square of their number. With 400 neighbors in the plane smooth
+# fields between clusters have up to twice the error.
 MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 300, 2: 1000, 3: 1000})
 WINDOWED = ByAxes({1: 150, 2: 250, 3: 250})  # samples in a window at most
 PREDICTED = 2**12  # nodes that are predicted at a time: their covariances with 1,000 samples take 32 megabytes
@@ -37,29 +38,20 @@ def kriged(
     -----
     Chilès and Delfiner, "Geostatistics: Modeling Spatial Uncertainty" (2012), section 3.6.
     """
-    dims, whole = max(1, sum(n > 1 for n in grid)), tuple(slice(0, n) for n in grid)
-    if len(x) <= MOST_DENSE:
-        return _kriged(covariance, noise, x, y, whole)
+    dims, window, count = max(1, sum(n > 1 for n in grid)), tuple(slice(0, n) for n in grid), len(x)
+    windows = iter([window])
+    if count > MOST_DENSE:
+        windows, count = windows_of(x, window, WINDOWED[dims]), NEIGHBORS[dims]
     f = y.new_empty(len(y), *grid)
-    for window in windows_of(x, whole, WINDOWED[dims]):
-        near = nearest(x, window, NEIGHBORS[dims])
-        f[(slice(None), *window)] = _kriged(covariance, noise[near], x[near], y[:, torch.from_numpy(near)], window)
+    for window in windows:
+        near = nearest(x, window, count)
+        k = covariance(x[near], x[near]) + np.diag(noise[near])
+        multipliers, means = predictors(factorized(k), y[:, torch.from_numpy(near)].T)
+        nodes = np.mgrid[window].reshape(len(window), -1).T
+        parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
+        predicted = torch.cat([torch.from_numpy(covariance(part, x[near])) @ multipliers for part in parts]) + means
+        f[(slice(None), *window)] = predicted.T.reshape(-1, *(side.stop - side.start for side in window))
     return f
-
-
-def _kriged(
-    covariance: Covariance,
-    noise: Float[np.ndarray, " n"],
-    x: Float[np.ndarray, "n axes"],
-    y: Float[Tensor, "channels n"],
-    window: Window,
-) -> Float[Tensor, "channels *window"]:
-    """Return the prediction of the nodes in a window from all samples."""
-    nodes = np.mgrid[window].reshape(len(window), -1).T
-    parts = np.array_split(nodes, math.ceil(len(nodes) / PREDICTED))
-    multipliers, means = predictors(factorized(covariance(x, x) + np.diag(noise)), y.T)
-    f = torch.cat([torch.from_numpy(covariance(part, x)) @ multipliers for part in parts])
-    return (f + means).T.reshape(-1, *(side.stop - side.start for side in window))
 
 
 def windows_of(x: Float[np.ndarray, "n axes"], window: Window, most: int) -> Iterator[Window]:

@@ -21,7 +21,7 @@ NUGGET_NODES = 2**16  # nodes in the middle of a lattice that are used, at most
 FEWEST_KNOWN = 100  # samples among them below which no noise is estimated
 MOST_SAMPLES = 4000  # samples that are predicted by their neighbors, at most
 WINDOW_SAMPLES = 16  # neighboring samples whose mean squared error of prediction is that of a window
-FLATTEST = 0.25  # share of the windows, those of the least mean square, that the noise is estimated by
+FLATTEST = 0.25  # share of the windows by which the noise is estimated: those of the least mean square
 CHANCE = 0.5  # mean square of those windows relative to that of all windows, where all is white noise
 REWEIGHTINGS = 4  # rounds of weighted least squares
 GRAIN = 3 / 255  # deviation relative to the range of the samples up to which noise counts as the grain of a photograph
@@ -34,9 +34,10 @@ WINDOW = ByAxes({1: 196, 2: 14, 3: 6})  # samples along each axis of a window of
 # and variances of the noise on them, relative to the process's.
 WINDOW_SMOOTHNESSES, WINDOW_SCALES = (0.5, 1.5, 2.5), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 WINDOW_NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
-# Samples of a window of a whole row, such windows at most, and variances of noise that are tried, relative to that of
-# the windows, and to that of a window's process. On 30 rows with noise of 2 to 30 % of their deviation windows of 128
-# and 196 samples, within which more rows change, tell it worse; with 32 samples more rows seem to have some.
+# Samples of a window of a whole row, and the largest number of windows. ``ROW_NOISES`` are the variances of noise that
+# are tried, relative to the mean square of the windows, and ``ROW_NUGGETS`` those relative to the variance of a
+# window's process. On 30 rows with noise of 2 to 30 % of their deviation, windows of 128 and 196 samples estimate it
+# worse, as more rows change within them; with 32 samples more rows seem to have noise.
 ROW_WINDOW, MOST_WINDOWS = 64, 200
 ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspace(1e-7, 1e3, 31)])
 # Exponents H of fractional Gaussian noises that may explain a row alone; with 0.5 it is white. Of 25 rows with noise of
@@ -45,8 +46,8 @@ ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspac
 HURST = (0.6, 0.75, 0.9)
 SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
 LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
-# Gain in log-likelihood by noise, for each sample and in the median of the windows, from which on there is noise.
-# Settled on 256 crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in
+# Least gain in log-likelihood by noise, for each sample and in the median of the windows, with which noise is found. It
+# was settled on 256 crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in
 # [0, 1].
 LIKELIER = 0.05
 # Deviation relative to the range up to which noise on such a lattice is not removed: the grain of photographs is alike
@@ -155,8 +156,7 @@ def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     y = y[:, np.ptp(y, axis=0) > 0]
     if y.size == 0:
         return 0.0
-    blocks = [(k, y, np.ones(length)) for k in _window_covariances((length,))[:-1]]
-    by_process = [restricted_likelihoods([block], ROW_NUGGETS) for block in blocks]
+    by_process = [restricted_likelihoods(k, y[:, None], ROW_NUGGETS) for k in _window_covariances((length,))[:-1]]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
     tried, totals = float(np.square(y - y.mean(0)).mean()) * ROW_NOISES, []
     for variance in tried:
@@ -185,7 +185,7 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
     totals, noises = [], []
     for k in [*_window_covariances((length,))[:-1], *map(decomposed, rough)]:
-        likelihoods, variances = restricted_likelihoods([(k, y, np.ones(length))], ROW_NUGGETS)
+        likelihoods, variances = restricted_likelihoods(k, y[:, None], ROW_NUGGETS)
         shared = variances.mean(0)
         totals.append((likelihoods + 0.5 * (length - 1) * np.log(variances / shared)).sum(0))
         noises.append(shared * ROW_NUGGETS)
@@ -230,8 +230,8 @@ def gains_by_noise(
     Both likelihoods are those of the process that suits the window best. With ``white``, that without noise may be
     white itself, as texture of one channel may be.
     """
-    nuggets, ones = np.array(WINDOW_NUGGETS), np.ones(len(y))
-    by_process = [restricted_likelihoods([(k, y, ones)], nuggets) for k in _window_covariances(window)]
+    nuggets = np.array(WINDOW_NUGGETS)
+    by_process = [restricted_likelihoods(k, y[:, None], nuggets) for k in _window_covariances(window)]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
     noisy, noises = (x[:, :-1, 1:].reshape(y.shape[1], -1) for x in (likelihoods, variances * nuggets))
     plain = likelihoods[:, : None if white else -1, 0].max(1)

@@ -74,9 +74,9 @@ class Motion(Timed):
 class MotionPlan(Plan):
     """Fill frames without samples by ``Motion``, and all others by the adaptive fit, which hides samples.
 
-    Of a lattice that skips frames every k-th is hidden, in the way that these are missing. The parameters are those of
-    ``plan``; flows are found on the CPU. A ``ValueError`` is raised if the encoding is not Fourier's, or the samples
-    are not those of a lattice of three axes with two frames that have some.
+    Where a lattice skips frames, every k-th of its own is hidden, as those between are missing. The parameters are
+    those of ``plan``; flows are found on the CPU. A ``ValueError`` is raised if the encoding is not Fourier's, or the
+    samples are not those of a lattice of three axes with two frames that have some.
     """
 
     holds_out = stands_apart = True

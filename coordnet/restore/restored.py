@@ -81,6 +81,7 @@ class UpscaleReport(RestoredReport):
     """
 
     samples: str
+    prior: str = "none"
     noise: float | None = None
     strength: float | None = None
     sigma: str | None = None

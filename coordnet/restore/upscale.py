@@ -21,7 +21,7 @@ from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.several_reports import BatchReport
-from coordnet.priors.base import Prior, Setting
+from coordnet.priors.base import Prior, Setting, as_prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.cell_means import MAX_DIVISION
@@ -47,11 +47,11 @@ from coordnet.sampling.samples import Samples
 MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
 # Smallest factor at which "auto" divides pixels. On sixteen photographs splines alone are better by 0.02 dB at 1.5, and
-# the local prior is better by 0.39 dB at 2; on 21 fields of other kinds by 0.29 dB, and 0.12 dB worse at worst. Weights
-# by least squares at the picture enlarged from its half have 0.28 dB and the same worst, so that none are found.
+# the local prior is better by 0.39 dB at 2. On 21 fields of other kinds the local prior is better by 0.29 dB in the
+# mean, and worse by 0.12 dB at worst. A weight for each field, by least squares at its half enlarged, gains 0.28 dB
+# there and has the same worst, so that no weight is sought.
 DIVIDED_FROM = 1.75
 AUTO = "auto"  # noise that is removed before a picture is enlarged if it matters, or is only reckoned with
-Divider = Local | Denoiser  # the prior by which pixels are divided
 
 
 def upscale(
@@ -59,7 +59,7 @@ def upscale(
     factor: float = 2.0,
     *,
     samples: PixelKind = "area",
-    prior: Divider | Literal["auto"] | None = "auto",
+    prior: Prior | Literal["auto"] | None = "auto",
     noise: NoiseModel | JpegIntervals | str = AUTO,
     alpha: bool | None = None,
     memory: int | None = None,
@@ -85,10 +85,10 @@ def upscale(
         Factor on the height and the width, at least 1; a whole number for a Dask array.
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
-    prior : "auto", Local, Denoiser or None
-        By default the local prior for areas, if it is expected to take less than five minutes and the factor is at
-        least 1.75, else None: no prior, and splines alone. A ``Denoiser`` refines what the default makes, and changes
-        nothing where pixels are not divided.
+    prior : "auto", Prior or None
+        The prior that divides the pixels of areas: by default the local one, if it is expected to take less than five
+        minutes and the factor is at least 1.75, else None: no prior, and splines alone. A ``Denoiser`` refines what
+        the default makes, and changes nothing where pixels are not divided.
     noise : "auto", "white", "colored", "camera", NoiseModel or JpegIntervals
         The noise that ``denoise`` first removes. With "auto" that is what it finds where noise matters beside the
         errors of enlarging (see ``noise_matters``). It is not removed where there is no prior or a Dask array: there
@@ -111,12 +111,12 @@ def upscale(
     ------
     ValueError
         If the picture has NaN or infinity, or values whose squares are infinite, the factor is below 1, ``samples`` or
-        the prior is of another kind, the local prior is named for points, or the result has more than ``MAX_PIXELS``
-        pixels and is no Dask array. Also if the memory does not suffice for a block or a chunk of one.
+        the prior is of another kind, a prior but a ``Denoiser`` is named for points, the prior does not suit means over
+        cells, or the result has more than ``MAX_PIXELS`` pixels and is no Dask array. Also if the memory does not
+        suffice for a block or a chunk of one.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
-    prior = divider(prior)
-    if isinstance(prior, Local) and samples == "point":
+    if not (prior is None or prior == "auto") and _divides(as_prior(prior)) and samples == "point":
         raise _checks.wrong("prior", "auto or none for points", prior.text)
     if is_divided(image):
         if noise != AUTO:
@@ -135,7 +135,8 @@ def upscale(
         values, removed = _without_noise(values, noise, alpha=alpha, progress=progress)
     chosen, expected = choose(premultiplied(values) if alpha else values, samples)
     count = 1 if samples == "point" else division(tuple(values.shape), factor, prior, values.device)
-    large, fit, report, of_divided = Enlarger(factor, count, chosen, prior, alpha).enlarged(values, progress=progress)
+    work = Enlarger(factor, count, chosen, prior if isinstance(prior, Prior) else Local(), alpha)
+    large, fit, report, of_divided = work.enlarged(values, progress=progress)
     report = replace(report, removed=removed)
     return Restored(kind.restore(large), fit, report, of_divided if count > 1 else expected)
 
@@ -144,18 +145,19 @@ def upscale(
 class Enlarger:
     """The way in which a picture, or every block of one, is enlarged; the names are those of ``upscale``.
 
-    Each pixel is divided into ``count`` parts along its sides, and ``chosen`` is what ``choose`` returned.
+    The ``prior`` divides each pixel into ``count`` parts along its sides, and ``chosen`` is what ``choose`` returned.
     """
 
     factor: float
     count: int
     chosen: UpscaleReport
-    prior: Divider | Literal["auto"] | None
+    prior: Prior
     alpha: bool
 
     @property
-    def _divider(self) -> Divider:
-        return self.prior if isinstance(self.prior, Divider) else Local()
+    def divider(self) -> str:
+        """The name of the prior that divides pixels, at whose result a ``Denoiser`` starts."""
+        return self.prior.name if _divides(self.prior) else Local.name
 
     def enlarged(
         self, values: Pictures, *, progress: bool = False
@@ -167,8 +169,9 @@ class Enlarger:
         if self.chosen.samples == "point":
             fit = fitted(values, sigma=self.chosen.sigma)
         elif self.count > 1:
-            finer, made, psnr = divided(values, self.count, self.chosen.noise or 0.0, self._divider, progress=progress)
-            report, fit = replace(report, prior=made.used("local"), division=self.count, divided=made), fitted(finer)
+            finer, made, psnr = divided(values, self.count, self.chosen.noise or 0.0, self.prior, progress=progress)
+            used = made.used(self.divider)
+            report, fit = replace(report, prior=used, division=self.count, divided=made), fitted(finer)
         else:
             with stage("fitting", shown=progress):
                 fit = fitted(values, strength=self.chosen.strength)
@@ -187,7 +190,7 @@ def _in_blocks(
     image: Any,
     factor: float,
     samples: PixelKind,
-    prior: Divider | Literal["auto"] | None,
+    prior: Prior | Literal["auto"] | None,
     alpha: bool | None,
     memory: int | None,
 ) -> Restored[UpscaleReport]:
@@ -202,9 +205,9 @@ def _in_blocks(
     chosen, expected = choose(premultiplied(part) if alpha else part, samples)
     count = 1 if samples == "point" else division(source.shape, factor, prior, part.device)
     blocks = Blocks.of(source, (0, 1), memory=memory, growth=shape[0] // source.shape[0])
-    work = Enlarger(factor, count, chosen, prior, alpha)
+    work = Enlarger(factor, count, chosen, prior if isinstance(prior, Prior) else Local(), alpha)
     made = blocks.map(work, factor=shape[0] // source.shape[0])
-    used: Any = {"prior": "local", "division": count} if count > 1 else {}
+    used: Any = {"prior": work.divider, "division": count} if count > 1 else {}
     report = replace(chosen, **used, blocks=blocks.report())
     return Restored(made if image.ndim == 3 else made[..., 0], None, report, expected)
 
@@ -238,32 +241,27 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
     return tuple(_checks.integer("factor", max(1, round(factor * n)), 1) for n in grid)
 
 
-def divider(prior: Any) -> Divider | Literal["auto"] | None:
-    """Return a prior with which pictures are enlarged as it is; a ``ValueError`` is raised for any other."""
-    if not (prior is None or prior == "auto" or isinstance(prior, Divider)):
-        found = prior.text if isinstance(prior, Prior) else repr(prior)
-        raise _checks.wrong("prior", "auto, none, cn.Local() (--prior local) or a cn.Denoiser", found)
-    return prior
+def _divides(prior: Any) -> bool:
+    """Return whether a prior is named that divides pixels, as all do but a ``Denoiser``, which refines divided ones."""
+    return isinstance(prior, Prior) and not isinstance(prior, Denoiser)
 
 
-def division(
-    shape: tuple[int, ...], factor: float, prior: Divider | Literal["auto"] | None, device: torch.device
-) -> int:
-    """Return the number of parts along its side into which the local prior divides a pixel; 1 leaves it whole.
+def division(shape: tuple[int, ...], factor: float, prior: Prior | Literal["auto"] | None, device: torch.device) -> int:
+    """Return the number of parts along its side into which a prior divides a pixel; 1 leaves it whole.
 
-    The shape is that of the pictures, (*batch, height, width, channels). Unless the prior is ``Local``, pictures are
-    divided that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than ``LONGEST_FIT``
-    seconds.
+    The shape is that of the pictures, (*batch, height, width, channels). Unless a prior is named that divides them,
+    pictures are divided that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than
+    ``LONGEST_FIT`` seconds.
     """
     count = min(MAX_DIVISION, math.ceil(factor))
-    if isinstance(prior, Local):
+    if _divides(prior):
         return count
     seconds = math.prod(shape[:-3]) * Local().seconds(Setting(_cells(shape, count), shape[-1], device))
     return count if prior is not None and factor >= DIVIDED_FROM and seconds <= LONGEST_FIT else 1
 
 
 def divided(
-    values: Pictures, count: int, noise: float, prior: Divider, *, progress: bool = False
+    values: Pictures, count: int, noise: float, prior: Prior, *, progress: bool = False
 ) -> tuple[Tensor, FitReport, float | None]:
     """Divide every pixel into ``count`` along each side; ``noise`` is the standard deviation of that on the values.
 
@@ -272,15 +270,16 @@ def divided(
     constant ones.
     """
     geometry = _cells(tuple(values.shape), count)
-    among = prior.with_noise(noise).among(lambda: Local(noise=noise), geometry)  # a denoiser refines the local prior's
+    prior = prior.with_noise(noise) if noise else prior
+    among = prior.among(lambda: Local(noise=noise), geometry)  # a denoiser refines the local prior's result
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
     work = plan(FourierEncoding.on(geometry.pixels), geometry, among, **options)
     below = values.flatten(0, -3)  # the pictures one below the other
     groups = channel_groups(Samples(Lattice(tuple(below.shape[:-1])), below))
     fits = [work.fit(values[..., group]) for group in groups]
     report = fits[0].report if len(fits) == 1 else BatchReport.of([made.report for made in fits])
-    each = [(own.hold_out_psnr, made.channels) for made in fits for own in made.report.each]
-    scores = [(10 ** (-psnr["local"] / 10), channels) for psnr, channels in each if psnr]
+    each = [(own.best_psnr(), made.channels) for made in fits for own in made.report.each]
+    scores = [(10 ** (-psnr / 10), channels) for psnr, channels in each if psnr is not None]
     expected = None
     if scores and values.min() < values.max():
         expected = decibels(statistics.fmean(*zip(*scores, strict=True)), value_range(values)[0])

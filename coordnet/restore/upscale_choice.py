@@ -77,9 +77,9 @@ def choose_sigma(values: Pictures) -> tuple[UpscaleReport, float | None]:
     scores = {s: _enlarged_psnr(fitted(halves[0], sigma=s), halves[1]) for s in SIGMAS} if halves else {}
     tried = {s: psnr for s, psnr in scores.items() if psnr is not None}
     if len(tried) < len(SIGMAS):
-        return UpscaleReport(samples="point", prior="none", sigma=DEFAULT_SIGMA, tried={}), None
+        return UpscaleReport(samples="point", sigma=DEFAULT_SIGMA, tried={}), None
     sigma = max(tried, key=lambda s: tried[s])
-    return UpscaleReport(samples="point", prior="none", sigma=sigma, tried=tried), tried[sigma]
+    return UpscaleReport(samples="point", sigma=sigma, tried=tried), tried[sigma]
 
 
 def choose_strength(values: Pictures) -> tuple[UpscaleReport, float | None]:
@@ -93,11 +93,11 @@ def choose_strength(values: Pictures) -> tuple[UpscaleReport, float | None]:
     part = values[..., rows, columns, :]
     halves = _halved(part)
     if halves is None:
-        return UpscaleReport(samples="area", prior="none", noise=0.0, strength=0.0), None
+        return UpscaleReport(samples="area", noise=0.0, strength=0.0), None
     pictures, (small, truth) = part.reshape(-1, *part.shape[-3:]).double(), halves
     noise = math.sqrt(sum(seen_level(picture, QUIET) ** 2 for picture in pictures) / len(pictures))
     half = fitted(small, strength=stein_strength(small, noise / 2))
-    chosen = UpscaleReport(samples="area", prior="none", noise=noise, strength=stein_strength(part, noise))
+    chosen = UpscaleReport(samples="area", noise=noise, strength=stein_strength(part, noise))
     return chosen, _enlarged_psnr(half, truth)
 
 

@@ -16,10 +16,18 @@ from coordnet.cli.specs import parse_prior
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans import neighborhoods
-from coordnet.plans.kriged_lattices import Parts, block_likelihood, meets_samples, predicted_nodes, relative_variance
-from coordnet.plans.matern import JITTER, SMOOTHNESSES, covariance, decomposed, left_out_errors, restricted_likelihoods
+from coordnet.plans.kriged_lattices import Parts, meets_samples, predicted_nodes, relative_variance
+from coordnet.plans.matern import (
+    JITTER,
+    SMOOTHNESSES,
+    covariance,
+    decomposed,
+    left_out_errors,
+    pivoted,
+    restricted_likelihoods,
+)
 from coordnet.plans.neighborhoods import nearest, windows_of
-from coordnet.priors.kriging import lattice_plans
+from coordnet.priors.kriging import scale_search
 from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
 from coordnet.priors.kriging.plan import predicted
 from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, searched
@@ -62,31 +70,29 @@ def test_covariances_are_those_of_the_general_formula(smoothness):
     assert covariance(smoothness, np.zeros(1)) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("nugget", [0.01, 1.0])
-@pytest.mark.parametrize("lengths", [(7,), (7, 5)])
-def test_the_likelihood_is_that_of_contrasts_whose_mean_is_zero(nugget, lengths):
-    """It is relative to another nugget's, as constants are left out; the variance is the one that maximizes it.
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize(("decompose", "nugget"), [(decomposed, 0.01), (decomposed, 1.0), (pivoted, 0.0)])
+def test_the_likelihood_is_that_of_contrasts_whose_mean_is_zero(decompose, nugget, blocks):
+    """It is relative to another scale's, as constants are left out; the variance is the one that maximizes it.
 
-    Contrasts of several blocks are independent, and have one variance.
+    Contrasts of several blocks are independent, and have one variance in each channel.
     """
-    y = [process(1.5, 3.0, n, n)[:, None] + 5 * n for n in lengths]
-    contrasts = block_diag(*(np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1] for n in lengths))
-    z, between = contrasts.T @ np.concatenate(y)[:, 0], block_diag(*(BETWEEN[:n, :n] for n in lengths))
-    same = block_diag(*(np.ones((n, n)) for n in lengths))
+    y = np.random.default_rng(blocks).standard_normal((7, blocks, 2)) * [1.0, 4.0] + 5
+    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
 
-    def greatest(g):
-        k = contrasts.T @ (same * covariance(1.5, between / 2) + (g + JITTER) * np.eye(len(same))) @ contrasts
+    def greatest(scale, channel):
+        k = contrasts.T @ (covariance(1.5, BETWEEN[:7, :7] / scale) + (nugget + JITTER) * np.eye(7)) @ contrasts
+        k, z = block_diag(*[k] * blocks), (contrasts.T @ y[..., channel]).T.ravel()
         variances = z @ np.linalg.solve(k, z) / len(z) * np.linspace(0.5, 2, 1501)
         logs = [multivariate_normal(np.zeros(len(z)), v * k).logpdf(z) for v in variances]
         return max(logs), variances[int(np.argmax(logs))]
 
-    blocks = [
-        (decomposed(covariance(1.5, BETWEEN[:n, :n] / 2)), part, np.ones(n)) for n, part in zip(lengths, y, strict=True)
-    ]
-    found, variances = restricted_likelihoods(blocks, np.array([nugget, 0.1]))
-    (first, variance), (second, _) = greatest(nugget), greatest(0.1)
-    assert found[0, 0] - found[0, 1] == pytest.approx(first - second, abs=1e-5)
-    assert variances[0, 0] == pytest.approx(variance, rel=2e-3)
+    tried = [decompose(covariance(1.5, BETWEEN[:7, :7] / scale)) for scale in (2.0, 5.0)]
+    (first, variances), (second, _) = (restricted_likelihoods(k, y, np.array([nugget])) for k in tried)
+    for channel in range(2):
+        (expected, variance), (other, _) = greatest(2.0, channel), greatest(5.0, channel)
+        assert first[channel, 0] - second[channel, 0] == pytest.approx(expected - other, abs=1e-5)
+        assert variances[channel, 0] == pytest.approx(variance, rel=2e-3)
 
 
 def test_the_likelihood_of_a_row_is_that_of_blocks_all_over_it(monkeypatch):
@@ -95,7 +101,7 @@ def test_the_likelihood_of_a_row_is_that_of_blocks_all_over_it(monkeypatch):
     shift = [rough[0][-1] - smooth[0], rough[0][-1] - smooth[0] + smooth[-1] - rough[1][0]]
     y = np.concatenate([rough[0], smooth + shift[0], rough[1] + shift[1]])
     samples, calls = cn.sample(torch.from_numpy(y)[:, None], "full"), []
-    monkeypatch.setattr(lattice_plans, "decomposed", lambda k: calls.append(k) or decomposed(k))
+    monkeypatch.setattr(scale_search, "decomposed", lambda k: calls.append(k) or decomposed(k))
     assert cn.fit(samples, prior=cn.Kriging()).report.smoothness == 0.5
     assert len(calls) == len(SMOOTHNESSES) * len(RELATIVE_SCALES)
 
@@ -179,24 +185,6 @@ def test_parts_cover_every_node_once():
     own, place = parts.owners(0, 46)
     assert np.array_equal(1 + 2 * parts.starts[0][own] + place, np.arange(46))
     assert place[own > 0].min() >= 2 and place[own < own.max()].max() <= 12
-
-
-def test_the_likelihood_of_blocks_is_that_of_independent_contrasts_of_one_variance():
-    """It is relative to another covariance's, as constants are left out."""
-    y = np.random.default_rng(0).standard_normal((7, 3, 2)) * [1.0, 4.0]
-    contrasts = np.linalg.svd(np.eye(7) - 1 / 7)[0][:, :6]
-
-    def greatest(scale):
-        k = contrasts.T @ (covariance(1.5, BETWEEN / scale) + JITTER * np.eye(7)) @ contrasts
-        total = 0.0
-        for channel in range(2):
-            z = (contrasts.T @ y[..., channel]).T.ravel()
-            variance = z @ np.linalg.solve(block_diag(k, k, k), z) / 18
-            total += multivariate_normal(np.zeros(18), variance * block_diag(k, k, k)).logpdf(z)
-        return total
-
-    found = [block_likelihood(covariance(1.5, BETWEEN / scale), y) for scale in (2.0, 5.0)]
-    assert found[0] - found[1] == pytest.approx(greatest(2.0) - greatest(5.0), rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(40, 24), (900,), (9, 10, 10)])

@@ -18,8 +18,10 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.registry import PRIORS
+from coordnet.restore.upscale_choice import fitted as interpolated
 from coordnet.sampling.samples import units_of
 
+SMOOTH = torch.linspace(0, 1, 12).square().expand(12, 12).unsqueeze(-1)
 KNOWN = torch.rand(12, 12, generator=torch.Generator().manual_seed(0)) < 0.5
 SIGNAL = torch.rand(12, 12, 1, generator=torch.Generator().manual_seed(1))
 
@@ -46,17 +48,24 @@ class Flat(Prior):
 
 
 class FlatPlan(Plan):
-    """The lattice signal itself, as the coefficients of Fourier's encoding."""
+    """The lattice signal itself, as the coefficients of Fourier's encoding; means over cells are repeated in them."""
 
     def __init__(self, encoding, geometry, prior, **options):
         super().__init__(encoding, geometry, **options)
         self.prior = prior
 
     def solve(self, values):
-        known = self.geometry.known(values.values.shape[1]).movedim(-1, 0)
-        kept = values.subtracted() / (1 + self.prior.noise)
-        filled = torch.where(known, kept, self.prior.step)
+        filled = values.subtracted() / (1 + self.prior.noise)
+        if self.geometry.shape != self.geometry.grid:
+            filled = repeated(filled)
+        else:
+            known = self.geometry.known(values.values.shape[1]).movedim(-1, 0)
+            filled = torch.where(known, filled, self.prior.step)
         return Fitted(make_periodic(filled, self.encoding.shape), FitReport(method="flat"))
+
+
+def repeated(cells):
+    return cells.repeat_interleave(2, -1).repeat_interleave(2, -2)
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +100,16 @@ def test_denoising_takes_it():
         cn.denoise(SIGNAL, 0.2, prior=cn.ThinPlate())
     with pytest.raises(ValueError, match="`prior`: expected cn.Adaptive.. as it is"):
         cn.denoise(SIGNAL, 0.2, prior=cn.Adaptive(rounds=2))
+
+
+def test_enlarging_takes_it():
+    """Splines go through the parts into which it divides pixels; a picture in blocks is enlarged alike."""
+    made, mean = cn.upscale(SMOOTH, prior=Flat()), SMOOTH.mean()
+    parts = repeated((SMOOTH.movedim(-1, 0) - mean) / (1 + made.report.noise) + mean).movedim(0, -1)
+    torch.testing.assert_close(made.signal, interpolated(parts).render((24, 24)))
+    assert made.report.prior == "flat" and made.report.division == 2 and made.expected_psnr is None
+    with pytest.raises(ValueError, match="`prior`: expected auto or none for points"):
+        cn.upscale(SMOOTH, samples="point", prior=Flat())
 
 
 def test_comparisons_name_it_beside_others():
@@ -133,6 +152,26 @@ def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", command.split())
     assert main() == 0
     np.testing.assert_allclose(np.load("clean.npy").squeeze(), cn.denoise(SIGNAL, 0.2, prior=Flat()).signal.squeeze())
+
+
+def test_the_commands_that_enlarge_and_compare_read_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    np.save("signal.npy", SMOOTH.numpy())
+    monkeypatch.setattr(sys, "argv", "coordnet upscale signal.npy --prior flat -o large.npy --quiet".split())
+    assert main() == 0
+    np.testing.assert_allclose(np.load("large.npy").squeeze(), cn.upscale(SMOOTH, prior=Flat()).signal.squeeze())
+    command = "coordnet compare signal.npy --sample random:0.5 --encoder gaussian --prior flat:step=0.75 --out made"
+    monkeypatch.setattr(sys, "argv", [*command.split(), "--prior", "smooth", "--quiet"])
+    assert main() == 0
+    methods = json.loads(next((tmp_path / "made").rglob("record.json")).read_text())["methods"]
+    priors = [method.get("prior") or "" for method in methods]
+    assert "flat:step=0.75" in priors and any(prior.startswith("smooth") for prior in priors)
+
+
+def test_a_further_prior_of_a_comparison_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", "coordnet compare cat --prior auto".split())
+    assert main() == 2
+    assert "--prior: expected the name of a prior" in capsys.readouterr().err
 
 
 def test_the_help_of_the_command_lists_it(monkeypatch, capsys):

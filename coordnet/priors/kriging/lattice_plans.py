@@ -16,31 +16,28 @@ from coordnet.plans.kriged_lattices import (
     PREDICTING_SIDES,
     Covariance,
     Parts,
-    block_likelihood,
     meets_samples,
     predicted_nodes,
     relative_variance,
 )
-from coordnet.plans.matern import SMOOTHNESSES, decomposed, left_out_errors, restricted_likelihoods
+from coordnet.plans.matern import SMOOTHNESSES, pivoted, restricted_likelihoods
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.kriging.plan import KrigingPlan
-from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, searched
+from coordnet.priors.kriging.scale_search import Block, KrigingParameters, Likely, left_out_error, likeliest, searched
 from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.axes import ByAxes
 
-# Variances of a node given the samples around it, relative to the process's, up to which kriging has a share of the
-# weight of a lattice's fits, if the process is not rough (its smoothness is above the least), and these shares. Of 128
-# fields and crops, on which they were settled, 33 have the first: with a share of 1 they gain as much in the mean, but
-# lose three times as much at worst. With the second, twice the share gains 0.15 dB in the place of 0.09 dB on 26
-# fields, and loses 0.11 dB in the place of 0.05 dB on the only one of sixteen whole photographs that has it.
+# The share of the weight that kriging has among the fits to a lattice, by the largest variance of a node given the
+# samples around it, relative to the process's. Rough processes, of the least smoothness, have none. Both shares were
+# settled on 128 fields and crops. The first applies to 33 of them: with a share of 1 they gain as much in the mean, but
+# lose three times as much at worst. The second applies to 26 fields and to one of sixteen whole photographs: twice the
+# share gains 0.15 in place of 0.09 dB on the fields, and loses 0.11 in place of 0.05 dB on the photograph.
 KRIGED_SHARES = {2e-3: 0.8, 0.1: 0.15}
-# Samples along each axis of the blocks of a whole lattice whose likelihood tells the covariance and the noise, and of
-# the parts that nodes are predicted from. With blocks of 10 in the plane smooth fields among noise lose up to 3 dB;
-# with 20 none gains, at four times the time. With parts of 24 they lose up to 0.4 dB.
+# Samples along each axis of a whole lattice: of the blocks whose likelihood decides on the covariance and the noise,
+# and of the parts from which nodes are predicted. With blocks of 10 in the plane smooth fields among noise lose up to 3
+# dB; with blocks of 20 none gains, at four times the time. With parts of 24 they lose up to 0.4 dB.
 NOISY_BLOCKS, NOISY_PARTS = ByAxes({1: 200, 2: 14, 3: 6}), ByAxes({1: 1000, 2: 32, 3: 10})
-FEWEST_ALONG = 6  # samples along each axis of a lattice of which kriging has a share: fewer hardly tell a covariance
-
-Blocks = Float[np.ndarray, "n blocks channels"]
+FEWEST_ALONG = 6  # least number of samples along each axis for a share: fewer hardly determine a covariance
 
 
 class PartsPlan(KrigingPlan):
@@ -56,18 +53,14 @@ class PartsPlan(KrigingPlan):
 
     def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> KrigingParameters:
         parts, y = self._blocks(values)
-        x, ones = parts.places, np.ones(len(parts.places))
-
-        def error(tried: KrigingParameters) -> float:
-            k = tried.covariance(x, x) + (tried.nugget or 0.0) * np.eye(len(x))
-            return float(np.square(left_out_errors(k, y.reshape(len(y), -1), ones)).mean())
-
+        block = parts.places, np.ones(len(y)), y
         distance = math.prod(parts.steps) ** (1 / dimensions(self.geometry.grid))
-        return searched(self.prior, distance, self.geometry.grid, partial(self._likeliest, x, y), error)
+        tried, error = partial(self._likeliest, block), partial(left_out_error, [block])
+        return searched(self.prior, distance, self.geometry.grid, tried, error)
 
-    def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
-        """Return the likeliest of some parameters for blocks of samples y, whose places are x."""
-        raise NotImplementedError
+    def _likeliest(self, block: Block, tried: Iterable[KrigingParameters]) -> Likely:
+        """Return the likeliest of some parameters for a block of all parts that decide."""
+        return likeliest([block], self.prior.nuggets, tried)
 
     def _predicted(
         self, prior: KrigingParameters, values: Float[Tensor, "channels *samples"]
@@ -80,7 +73,9 @@ class PartsPlan(KrigingPlan):
     def _covariance(self, prior: KrigingParameters, values: Float[Tensor, "channels *samples"]) -> Covariance:
         return prior.covariance
 
-    def _blocks(self, values: Float[Tensor, "channels *samples"]) -> tuple[Parts, Blocks]:
+    def _blocks(
+        self, values: Float[Tensor, "channels *samples"]
+    ) -> tuple[Parts, Float[np.ndarray, "n blocks channels"]]:
         """Return the blocks of samples that tell the parameters, and their values."""
         parts = self._parts(self.deciding)
         y = values.detach().cpu().double().flatten(1).numpy()[:, parts.samples(MOST_BLOCKS)]
@@ -99,16 +94,6 @@ class WholeKrigingPlan(PartsPlan):
     """
 
     deciding, predicting = NOISY_BLOCKS, NOISY_PARTS
-
-    def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
-        nuggets, ones = self.prior.nuggets, np.ones(len(x))
-
-        def likely(one: KrigingParameters) -> Likely:
-            k = decomposed(one.covariance(x, x))
-            totals = restricted_likelihoods([(k, block, ones) for block in y.swapaxes(0, 1)], nuggets)[0].sum(0)
-            return float(totals.max()), replace(one, nugget=float(nuggets[totals.argmax()]))
-
-        return max(map(likely, tried), key=lambda pair: pair[0])
 
 
 class LatticeKrigingPlan(PartsPlan):
@@ -136,7 +121,7 @@ class LatticeKrigingPlan(PartsPlan):
         """Return False: the lattice's own half is not fitted."""
         return False
 
-    def _likeliest(self, x: Float[np.ndarray, "n axes"], y: Blocks, tried: Iterable[KrigingParameters]) -> Likely:
+    def _likeliest(self, block: Block, tried: Iterable[KrigingParameters]) -> Likely:
         """Return the likeliest covariance that meets the samples, or the likeliest.
 
         The Gaussian covariance is tried in rows alone. In planes and volumes it is too sure of values between samples
@@ -144,9 +129,11 @@ class LatticeKrigingPlan(PartsPlan):
         splines with it, and two are without, by up to 5 dB; of 108 planes some gain up to 15 dB. Analytic fields lose
         up to 31 dB, and stay 12 dB above splines or more.
         """
+        x, _, y = block
         if dimensions(self.geometry.grid) > 1 and self.prior.smoothness is None:
             tried = [prior for prior in tried if prior.smoothness != math.inf]
-        found = [(block_likelihood(prior.covariance(x, x), y), prior) for prior in tried]
+        kriged = ((restricted_likelihoods(pivoted(prior.covariance(x, x)), y, np.zeros(1)), prior) for prior in tried)
+        found = [(float(likelihoods.sum()), prior) for (likelihoods, _), prior in kriged]
         found.sort(key=lambda pair: pair[0], reverse=True)
         return next((pair for pair in found if meets_samples(pair[1].covariance(x, x), y)), found[0])
 

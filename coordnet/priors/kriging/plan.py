@@ -1,8 +1,8 @@
 """Kriging by a dense linear system of all samples, or of the nearest ones."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,23 +14,24 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import KrigingReport
-from coordnet.plans.matern import decomposed, left_out_errors, restricted_likelihoods
 from coordnet.plans.neighborhoods import MOST_DENSE, kriged
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.priors.kriging.scale_search import KrigingParameters, Likely, P, searched
+from coordnet.plans.plan import Fitted, Plan
+from coordnet.priors.kriging.scale_search import KrigingParameters, P, left_out_error, likeliest, searched
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.priors.plates.prior import CLOSE
 from coordnet.sampling.samples import Geometry
 
-# Samples whose likelihood is maximized, at most, and such blocks of more than ``MOST_DENSE`` samples; time grows with
-# the cube of the first. In 27 clouds of 900 to 4,000 points six blocks gain 0.25 dB in the mean over the middle one,
-# and lose 0.2 dB at most. In rows, which have fewer samples, they lose up to 2.7 dB.
+# Largest number of samples in a block whose likelihood is maximized, and the number of blocks where there are more than
+# ``MOST_DENSE`` samples; time grows with the cube of the first. In 27 clouds of 900 to 4,000 points six blocks gain
+# 0.25 dB in the mean over the middle one alone, and lose 0.2 dB at most. In rows, which have fewer samples, they lose
+# up to 2.7 dB.
 MOST_DECIDING, DECIDING_BLOCKS = 200, 6
-# Points that are drawn instead of those in the middle, at most. In 120 clouds of 150 to 1,000 points, most of them in
-# clusters or tracks or of uneven density, they gain 0.7 dB in the mean, with a standard error of 0.3 dB.
+# Largest number of points that are drawn at random in place of those in the middle. In 120 clouds of 150 to 1,000
+# points, most of them in clusters or tracks or of uneven density, they gain 0.7 dB in the mean (standard error 0.3 dB).
 MOST_DRAWN = 400
-# Known nodes up to which kriging takes no longer than the comparison of others, and is tried in any case: a few windows
-# that misled cost 6 dB of a volume, and 54 other fields and crops stay as they are.
+# Known nodes up to which kriging is tried in any case, as it takes no longer than the comparison of the other priors.
+# Where that comparison decided, a few misleading windows cost a volume 6 dB; 54 other fields and crops stay as they
+# are.
 FEW_KRIGED = 2**12
 
 
@@ -68,10 +69,6 @@ class KrigingPlan(Plan):
         stationary = [error for prior, error in errors.items() if prior.stationary == prior]
         return bool(stationary) and min(stationary) <= CLOSE * min(errors.values())
 
-    def solve(self, values: CenteredValues) -> Fitted:
-        """Return the coefficients for centered values; parameters are chosen for each signal."""
-        return solve_each(self._solve, values)
-
     def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> KrigingParameters:
         return most_likely(self.prior, self.geometry, values)
 
@@ -107,34 +104,15 @@ def predicted(
 def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> P:
     """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
 
-    The likelihood is that of blocks of the samples, which are taken to be independent, each with a variance of its own.
-    After each block the less likely half of the covariances is left out.
+    The likelihood is that of blocks of the samples (``likeliest``).
     """
     known, x, weights = _places(geometry)
-    y = values.cpu().double().flatten(1)[:, known].T.numpy()
+    roots = np.sqrt(weights)
+    y = values.cpu().double().flatten(1)[:, known].T.numpy() * roots[:, None]
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
-    nuggets, roots = prior.nuggets, np.sqrt(weights)[:, None]
-    blocks = [(x[near], roots[near], roots[near] * y[near]) for near in _blocks(x, is_laid=geometry.is_laid)]
-
-    def likeliest(tried: Iterable[P]) -> Likely[P]:
-        totals = {one: np.zeros(len(nuggets)) for one in tried}
-        for at, root, z in blocks:
-            for one, total in totals.items():
-                k = decomposed(root * one.covariance(at, at) * root.T)
-                total += restricted_likelihoods([(k, z, root[:, 0])], nuggets)[0].sum(0)
-            likely = sorted(totals, key=lambda one: -totals[one].max())
-            totals = {one: totals[one] for one in likely[: math.ceil(len(totals) / 2)]}
-        best, total = next(iter(totals.items()))
-        return float(total.max()), replace(best, nugget=float(nuggets[total.argmax()]))
-
-    def error(tried: P) -> float:
-        each = []
-        for at, root, z in blocks:
-            k = root * tried.covariance(at, at) * root.T + (tried.nugget or 0.0) * np.eye(len(at))
-            each.append(left_out_errors(k, z, root[:, 0]))
-        return float(np.square(np.concatenate(each)).mean())
-
-    return searched(prior, distance, geometry.grid, likeliest, error)
+    blocks = [(x[near], roots[near], y[near, None]) for near in _blocks(x, is_laid=geometry.is_laid)]
+    tried, error = partial(likeliest, blocks, prior.nuggets), partial(left_out_error, blocks)
+    return searched(prior, distance, geometry.grid, tried, error)
 
 
 def _blocks(x: Float[np.ndarray, "n axes"], *, is_laid: bool) -> list[Int[np.ndarray, " _"]]:

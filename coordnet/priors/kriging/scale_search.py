@@ -1,7 +1,8 @@
 """The search for the parameters of kriging that have the greatest restricted likelihood."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from coordnet import _checks
-from coordnet.plans.matern import SMOOTHNESSES, covariance
+from coordnet.plans.matern import SMOOTHNESSES, covariance, decomposed, left_out_errors, restricted_likelihoods
 
 RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, in mean distances of samples
 # Variances of noise that are tried, relative to the process's, which may be a hundred times that of the samples if its
@@ -62,6 +63,9 @@ class KrigingParameters:
 
 P = TypeVar("P", bound=KrigingParameters)
 Likely = tuple[float, P]  # a log-likelihood, and the parameters that have it
+# The places of a block's samples in nodes, its samples of the constant signal 1, and its samples: those of several
+# parts of a lattice, whose places are alike.
+Block = tuple[Float[np.ndarray, "n axes"], Float[np.ndarray, " n"], Float[np.ndarray, "n parts columns"]]
 
 
 def searched(
@@ -107,6 +111,31 @@ def searched(
         if not is_better(tried := likeliest(covariances(prior, distance * ratios))):
             return best[1]
         best = tried
+
+
+def likeliest(blocks: Sequence[Block], nuggets: Float[np.ndarray, " m"], tried: Iterable[P]) -> Likely[P]:
+    """Return the likeliest of some covariances, with its nugget, for blocks with a variance for each.
+
+    Blocks are taken to be independent. After each block the less likely half of the covariances is left out.
+    """
+    totals = {one: np.zeros(len(nuggets)) for one in tried}
+    for x, ones, y in blocks:
+        for one, total in totals.items():
+            k = decomposed(np.outer(ones, ones) * one.covariance(x, x))
+            total += restricted_likelihoods(k, y, nuggets, ones)[0].sum(0)
+        likely = sorted(totals, key=lambda one: -totals[one].max())
+        totals = {one: totals[one] for one in likely[: math.ceil(len(totals) / 2)]}
+    best, total = next(iter(totals.items()))
+    return float(total.max()), replace(best, nugget=float(nuggets[total.argmax()]))
+
+
+def left_out_error(blocks: Sequence[Block], tried: KrigingParameters) -> float:
+    """Return the mean squared error of each sample's prediction by the others of its block."""
+    each = []
+    for x, ones, y in blocks:
+        k = np.outer(ones, ones) * tried.covariance(x, x) + (tried.nugget or 0.0) * np.eye(len(x))
+        each.append(left_out_errors(k, y.reshape(len(y), -1), ones))
+    return float(np.square(np.concatenate(each)).mean())
 
 
 def covariances(prior: P, distance: float | Float[np.ndarray, " axes"]) -> Iterator[P]:
