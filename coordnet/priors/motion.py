@@ -29,18 +29,23 @@ FLOW = "optical flow of Lucas and Kanade"
 NEARBY = 2.0  # standard deviation, in nodes, of the window in which frames are compared
 SECONDS_BY_NODES = 5e-6  # time of one core for each node
 
+ALONE = 4.0  # squared error of one moved frame alone, relative to the squared difference of two nearby
+FAINT = 1e-4  # weight of what is out of view beside what is in view
+
 Frame = Float[np.ndarray, "channels height width"]
+Flow = Float[np.ndarray, "2 height width"]
 
 
 @dataclass(frozen=True)
 class Motion(Timed):
     """Frames without samples are those before and after them, moved along the optical flow between these.
 
-    A frame at the share w of the time between two others, f and g, is (1 - w) f(x - w u(x)) + w g(x - (1 - w) v(x)),
-    with the flow u from f to g and v back. Where the two moved frames differ, as at what is covered and where scenes
-    are cut, f and g themselves count: each pair has a weight inverse to its mean squared difference nearby. The motion
-    before the first and after the last of the frames with samples is that between the two nearest, for as long. Gaps
-    within such frames are those of the adaptive fit.
+    A frame at the share w of the time between two others, f and g, is (1 - w) f(x - w u(x)) + w g(x + (1 - w) u(x)),
+    with the flow u from f to g. Where one of these places is out of view, the other frame counts alone. The flow is the
+    mean of that from f to g and minus that from g to f, by how well each predicts the other frame. Where the two moved
+    frames differ, as at what is covered and where scenes are cut, f and g themselves count: each pair has a weight
+    inverse to its mean squared difference nearby. The motion before the first and after the last of the frames with
+    samples is that between the two nearest, for as long. Gaps within such frames are those of the adaptive fit.
 
     Notes
     -----
@@ -148,30 +153,56 @@ def moved(
         after = bisect_left(at, t)
         a, b = at[after - 1 : after + 1] if 0 < after < len(at) else at[:2] if after == 0 else at[:-3:-1]
         share = float((times[t] - times[a]) / (times[b] - times[a]))
-        frame = _shifted(frames[:, a], max(share, -1.0) * flow(a, b))
         if share > 0:
-            moving = frame, _shifted(frames[:, b], (1 - share) * flow(b, a))
-            frame = _between(moving, (frames[:, a], frames[:, b]), share)
+            frame = _between(frames[:, a], frames[:, b], flow(a, b), share)
+        else:
+            frame = _shifted(frames[:, a], max(share, -1.0) * flow(a, b))
         made[:, t] = torch.from_numpy(frame).to(f)
     return made
 
 
-def _between(moving: tuple[Frame, Frame], still: tuple[Frame, Frame], share: float) -> Frame:
-    """Return the frame at a share of the time between two, from these moved and as they are, as ``Motion`` says."""
-    error, other = (gaussian_filter(np.square(f - g).mean(0), NEARBY) for f, g in (moving, still))
-    w = other / np.maximum(error + other, np.finfo(other.dtype).tiny)
-    f, g = (w * a + (1 - w) * b for a, b in zip(moving, still, strict=True))
-    return (1 - share) * f + share * g
+def _between(f: Frame, g: Frame, u: Flow, share: float) -> Frame:
+    """Return the frame at a share of the time between two, with the flow u from f to g, as ``Motion`` says."""
+    moved_f, moved_g = _shifted(f, share * u), _shifted(g, (share - 1) * u)
+    in_f, in_g = _in_view(share * u), _in_view((share - 1) * u)
+    w = np.where(in_f == in_g, share, in_g)
+    error = _nearby(np.square(moved_f - moved_g).mean(0), in_f & in_g) * np.where(in_f & in_g, 1.0, ALONE)
+    other = gaussian_filter(np.square(f - g).mean(0), NEARBY)
+    moving = other / np.maximum(error + other, np.finfo(other.dtype).tiny)
+    return moving * ((1 - w) * moved_f + w * moved_g) + (1 - moving) * ((1 - share) * f + share * g)
 
 
-def _shifted(f: Float[np.ndarray, "channels _ _"], by: Float[np.ndarray, "2 _ _"]) -> Float[np.ndarray, "channels _ _"]:
+def _shifted(f: Float[np.ndarray, "channels _ _"], by: Flow) -> Float[np.ndarray, "channels _ _"]:
     """Return f(x - u(x)) for displacements u, with the nearest value beyond the borders."""
     places = np.indices(f.shape[1:]) - by
     return np.stack([map_coordinates(channel, places, order=3, mode="nearest") for channel in f])
 
 
-def _flow(f: Float[np.ndarray, "height width"], g: Float[np.ndarray, "height width"]) -> Float[np.ndarray, "2 _ _"]:
-    """Return the displacements u with f(x) = g(x + u(x))."""
+def _in_view(by: Flow) -> Bool[np.ndarray, "height width"]:
+    """Return where x - u(x) is a place within the frame, for displacements u."""
+    last = np.array(by.shape[1:]).reshape(2, 1, 1) - 0.5
+    places = np.indices(by.shape[1:]) - by
+    return ((places >= -0.5) & (places <= last)).all(0)
+
+
+def _nearby(
+    squared: Float[np.ndarray, "height width"], inside: Bool[np.ndarray, "height width"]
+) -> Float[np.ndarray, "height width"]:
+    """Return the mean of squared differences in a window around each node, over the nodes inside if it has some."""
+    weights = np.maximum(inside, FAINT)
+    return gaussian_filter(weights * squared, NEARBY) / gaussian_filter(weights, NEARBY)
+
+
+def _flow(f: Float[np.ndarray, "height width"], g: Float[np.ndarray, "height width"]) -> Flow:
+    """Return the displacements u with f(x) = g(x + u(x)), the weighted mean of those found there and minus those back.
+
+    Each has the weight of the other's mean squared difference nearby between a frame and the other one, moved.
+    """
     from skimage.registration import optical_flow_ilk  # no time for it where no frame is missing
 
-    return optical_flow_ilk(f, g)
+    there, back = optical_flow_ilk(f, g), optical_flow_ilk(g, f)
+    error, other = (
+        _nearby(np.square(a - _shifted(b[None], -u)[0]), _in_view(-u)) + FAINT**2
+        for a, b, u in ((f, g, there), (g, f, back))
+    )
+    return (other * there - error * back) / (error + other)
