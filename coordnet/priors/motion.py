@@ -175,7 +175,7 @@ def _between(f: Frame, g: Frame, u: Flow, share: float) -> Frame:
 def _shifted(f: Float[np.ndarray, "channels _ _"], by: Flow) -> Float[np.ndarray, "channels _ _"]:
     """Return f(x - u(x)) for displacements u, with the nearest value beyond the borders."""
     places = np.indices(f.shape[1:]) - by
-    return np.stack([map_coordinates(channel, places, order=3, mode="nearest") for channel in f])
+    return np.stack([map_coordinates(channel, places, order=5, mode="nearest") for channel in f])
 
 
 def _in_view(by: Flow) -> Bool[np.ndarray, "height width"]:
