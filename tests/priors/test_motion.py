@@ -104,6 +104,13 @@ def test_a_clip_that_skips_frames_is_as_one_with_these_missing():
     assert error(clip, fit.render(alignment="sample"), range(1, 15, 2)) < 0.02
 
 
+@pytest.mark.parametrize("known", [3, 5])
+def test_the_default_takes_motion_where_few_frames_of_a_pan_are_known(known):
+    clip = pan((0.3, 1.4), frames=3 * known - 2)
+    fit = cn.fit(cn.sample(clip, "every:3x1x1"))
+    assert [candidate.prior for candidate in fit.report.candidates if candidate.weight > 0.5] == ["motion"]
+
+
 def test_the_default_takes_motion_where_frames_of_a_pan_are_missing():
     clip, frames = pan((0.3, 2.6), frames=15), (1, 3, 5, 7, 9, 11, 13)
     found = cn.inpaint(clip, missing(clip, frames).geometry.weights[..., 0])
