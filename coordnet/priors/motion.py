@@ -105,26 +105,32 @@ class MotionPlan(Plan):
             return self._skipped(values)
         fitted, held_out = (begun or {}).get(Adaptive()) or self.pilot.solve_and_hold_out(values)
         f = torch.where(self.known.to(values.device), values[0], fitted.signal(self.geometry.grid)[0])
-        f = moved(f, _seen(self.known), self.times)
+        f, _ = moved(f, _seen(self.known), self.times)
         report = FitReport(method=f"{FLOW}, after {fitted.report.method}", device="cpu")
         fitted = replace(fitted, coefficients=make_periodic(f.unsqueeze(0), self.encoding.shape), report=report)
         if held_out is None or int(_seen(held_out.shown).sum()) < 2:
             return fitted, None
         f = torch.where(held_out.shown, held_out.values, held_out.estimate)
-        return fitted, replace(held_out, estimate=moved(f, _seen(held_out.shown), self.times[held_out.part[0]]))
+        return fitted, replace(held_out, estimate=moved(f, _seen(held_out.shown), self.times[held_out.part[0]])[0])
 
     def _skipped(self, values: Float[Tensor, "1 channels *samples"]) -> Judged:
-        """Return the frames that a lattice skips from its own, and the hidden ones of these from the others."""
+        """Return the frames that a lattice skips from its own, and the hidden ones of these from the others.
+
+        Hidden frames are farther from the others than skipped ones. Where these follow what moves fast, but the former
+        do not, the hidden errors are reduced as the differences of moved frames are, relative to those of still ones.
+        """
         samples = Samples(self.geometry, values[0].movedim(0, -1))
         f = values.new_zeros(values.shape[1], *self.geometry.grid)
         f[(..., *self.geometry.slices)] = values[0]
-        f = moved(f, _seen(self.known), self.times)
+        f, difference = moved(f, _seen(self.known), self.times)
         fitted = Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), FitReport(method=FLOW, device="cpu"))
         held_out = HeldOut.draw(samples, 0.0, 0)
         if held_out is None:
             return fitted, None
         times = self.times[self.geometry.slices[0]]
-        return fitted, replace(held_out, estimate=moved(held_out.values, _seen(held_out.shown), times))
+        estimate, farther = moved(held_out.values, _seen(held_out.shown), times)
+        reduction = min(1.0, math.sqrt(difference / farther)) if farther > 0 else 1.0
+        return fitted, replace(held_out, estimate=held_out.values + reduction * (estimate - held_out.values))
 
 
 def _has_frames(geometry: Geometry) -> bool:
@@ -143,9 +149,13 @@ def moved(
     f: Float[Tensor, "channels frames height width"],
     seen: Bool[np.ndarray, " frames"],
     times: Float[np.ndarray, " frames"],
-) -> Float[Tensor, "channels frames height width"]:
-    """Return a clip whose unseen frames follow from the seen ones, at least two, as ``Motion`` says."""
-    frames, made = f.detach().cpu().double().numpy(), f.clone()
+) -> tuple[Float[Tensor, "channels frames height width"], float]:
+    """Return a clip whose unseen frames follow from the seen ones, at least two, as ``Motion`` says.
+
+    The number is the mean squared difference of pairs of moved frames relative to that of the pairs as they are; 0 if
+    there are none.
+    """
+    frames, made, differences = f.detach().cpu().double().numpy(), f.clone(), np.zeros(2)
     guides = frames.mean(0)
     guides = guides / (float(np.abs(guides[seen]).max()) or 1.0)
     flow, at = cache(lambda a, b: _flow(guides[a], guides[b])), np.flatnonzero(seen).tolist()
@@ -154,22 +164,28 @@ def moved(
         a, b = at[after - 1 : after + 1] if 0 < after < len(at) else at[:2] if after == 0 else at[:-3:-1]
         share = float((times[t] - times[a]) / (times[b] - times[a]))
         if share > 0:
-            frame = _between(frames[:, a], frames[:, b], flow(a, b), share)
+            frame, pair = _between(frames[:, a], frames[:, b], flow(a, b), share)
+            differences += pair
         else:
             frame = _shifted(frames[:, a], max(share, -1.0) * flow(a, b))
         made[:, t] = torch.from_numpy(frame).to(f)
-    return made
+    return made, float(differences[0] / differences[1]) if differences[1] > 0 else 0.0
 
 
-def _between(f: Frame, g: Frame, u: Flow, share: float) -> Frame:
-    """Return the frame at a share of the time between two, with the flow u from f to g, as ``Motion`` says."""
+def _between(f: Frame, g: Frame, u: Flow, share: float) -> tuple[Frame, tuple[float, float]]:
+    """Return the frame at a share of the time between two, with the flow u from f to g, as ``Motion`` says.
+
+    The numbers are the mean squared differences of what it is the mean of, and of the two frames.
+    """
     moved_f, moved_g = _shifted(f, share * u), _shifted(g, (share - 1) * u)
     in_f, in_g = _in_view(share * u), _in_view((share - 1) * u)
     w = np.where(in_f == in_g, share, in_g)
     error = _nearby(np.square(moved_f - moved_g).mean(0), in_f & in_g) * np.where(in_f & in_g, 1.0, ALONE)
     other = gaussian_filter(np.square(f - g).mean(0), NEARBY)
     moving = other / np.maximum(error + other, np.finfo(other.dtype).tiny)
-    return moving * ((1 - w) * moved_f + w * moved_g) + (1 - moving) * ((1 - share) * f + share * g)
+    frame = moving * ((1 - w) * moved_f + w * moved_g) + (1 - moving) * ((1 - share) * f + share * g)
+    difference = moving * np.where(in_f & in_g, moved_f - moved_g, 0.0) + (1 - moving) * (f - g)
+    return frame, (float(np.square(difference).mean()), float(np.square(f - g).mean()))
 
 
 def _shifted(f: Float[np.ndarray, "channels _ _"], by: Flow) -> Float[np.ndarray, "channels _ _"]:
@@ -182,7 +198,7 @@ def _in_view(by: Flow) -> Bool[np.ndarray, "height width"]:
     """Return where x - u(x) is a place within the frame, for displacements u."""
     last = np.array(by.shape[1:]).reshape(2, 1, 1) - 0.5
     places = np.indices(by.shape[1:]) - by
-    return ((places >= -0.5) & (places <= last)).all(0)
+    return np.all((places >= -0.5) & (places <= last), axis=0)
 
 
 def _nearby(
