@@ -30,6 +30,9 @@ NEARBY = 2.0  # standard deviation, in nodes, of the window in which frames are 
 SECONDS_BY_NODES = 5e-6  # time of one core for each node
 
 ALONE = 4.0  # squared error of one moved frame alone, relative to the squared difference of two nearby
+FOLLOWED = (
+    0.25  # squared difference of moved frames, relative to that of still ones, below which they follow what moves
+)
 FAINT = 1e-4  # weight of what is out of view beside what is in view
 
 Frame = Float[np.ndarray, "channels height width"]
@@ -105,20 +108,16 @@ class MotionPlan(Plan):
             return self._skipped(values)
         fitted, held_out = (begun or {}).get(Adaptive()) or self.pilot.solve_and_hold_out(values)
         f = torch.where(self.known.to(values.device), values[0], fitted.signal(self.geometry.grid)[0])
-        f, _ = moved(f, _seen(self.known), self.times)
+        f, difference = moved(f, _seen(self.known), self.times)
         report = FitReport(method=f"{FLOW}, after {fitted.report.method}", device="cpu")
         fitted = replace(fitted, coefficients=make_periodic(f.unsqueeze(0), self.encoding.shape), report=report)
         if held_out is None or int(_seen(held_out.shown).sum()) < 2:
             return fitted, None
         f = torch.where(held_out.shown, held_out.values, held_out.estimate)
-        return fitted, replace(held_out, estimate=moved(f, _seen(held_out.shown), self.times[held_out.part[0]])[0])
+        return fitted, _judged(held_out, f, self.times[held_out.part[0]], difference)
 
     def _skipped(self, values: Float[Tensor, "1 channels *samples"]) -> Judged:
-        """Return the frames that a lattice skips from its own, and the hidden ones of these from the others.
-
-        Hidden frames are farther from the others than skipped ones. Where these follow what moves fast, but the former
-        do not, the hidden errors are reduced as the differences of moved frames are, relative to those of still ones.
-        """
+        """Return the frames that a lattice skips from its own, and the hidden ones of these from the others."""
         samples = Samples(self.geometry, values[0].movedim(0, -1))
         f = values.new_zeros(values.shape[1], *self.geometry.grid)
         f[(..., *self.geometry.slices)] = values[0]
@@ -127,10 +126,24 @@ class MotionPlan(Plan):
         held_out = HeldOut.draw(samples, 0.0, 0)
         if held_out is None:
             return fitted, None
-        times = self.times[self.geometry.slices[0]]
-        estimate, farther = moved(held_out.values, _seen(held_out.shown), times)
-        reduction = min(1.0, math.sqrt(difference / farther)) if farther > 0 else 1.0
-        return fitted, replace(held_out, estimate=held_out.values + reduction * (estimate - held_out.values))
+        return fitted, _judged(held_out, held_out.values, self.times[self.geometry.slices[0]], difference)
+
+
+def _judged(
+    held_out: HeldOut, f: Float[Tensor, "channels *lattice"], times: Float[np.ndarray, " frames"], difference: float
+) -> HeldOut:
+    """Return hidden samples with the estimate of them that follows from the frames of a clip that were shown.
+
+    Hidden frames are farther from the others than missing ones. Where these follow what moves fast, but the former less
+    so, errors of hidden frames are reduced as the differences of moved frames are, relative to those of still ones.
+    """
+    seen = _seen(held_out.shown)
+    estimate, farther = moved(f, seen, times)
+    if difference < min(FOLLOWED, farther):
+        hidden = ~torch.from_numpy(seen)[:, None, None].to(estimate.device)
+        reduced = held_out.values + math.sqrt(difference / farther) * (estimate - held_out.values)
+        estimate = torch.where(hidden, reduced, estimate)
+    return replace(held_out, estimate=estimate)
 
 
 def _has_frames(geometry: Geometry) -> bool:
