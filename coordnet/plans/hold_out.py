@@ -310,18 +310,19 @@ def _surplus(own: Lattice, geometry: Geometry) -> Bool[Tensor, "1 *lattice"]:
     """Return the entries near the borders of a lattice that are not hidden, where its own part is shown.
 
     Errors there are a multiple of others. Beyond the outermost samples of the own part one in ``max(steps)`` entries is
-    hidden: relative to its size the own part has as many times more entries there than the whole lattice. None is along
-    an axis where the whole lattice has samples at both ends. Within the outermost samples none of the ``BORDER``
-    entries next to the border is hidden along an axis with a step.
+    hidden: relative to its size the own part has as many times more entries there than the whole lattice. Within the
+    outermost samples none of the ``BORDER`` entries next to the border is hidden. Frames of a clip are hidden up to
+    their borders, and not beyond its last samples if its first and its last frame are known.
     """
     whole: Any = geometry
+    is_clip = _skips_frames(geometry)
     near, beyond, past = torch.zeros(3, *own.grid, dtype=torch.bool)
     number = torch.zeros(own.grid, dtype=torch.long)
     for j, (n, step, offset) in enumerate(zip(own.grid, own.steps, own.offsets, strict=True)):
         at = torch.arange(n).reshape(-1, *(1,) * (len(own.grid) - 1 - j))
-        near |= ((at < BORDER) | (at >= n - BORDER)) & (n >= 4 * BORDER and step > 1)
+        near |= ((at < BORDER) | (at >= n - BORDER)) & (n >= 4 * BORDER and (step > 1 or not is_clip))
         outer = (at < offset) | (at > offset + (own.shape[j] - 1) * step)
-        reaches_ends = whole.offsets[j] == 0 and (n - 1) * whole.steps[j] == whole.grid[j] - 1
+        reaches_ends = is_clip and whole.offsets[j] == 0 and (n - 1) * whole.steps[j] == whole.grid[j] - 1
         beyond, past = beyond | (outer & (not reaches_ends)), past | (outer & reaches_ends)
         number += at
     return (past | torch.where(beyond, number % max(own.steps) > 0, near)).unsqueeze(0)
