@@ -18,6 +18,7 @@ from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import MARGIN
 
 SHORTEST = 4  # samples along an axis with a step below which a lattice's own part is too short to judge by
+FEWEST_FRAMES = 2  # frames of that part at least where whole frames are skipped, as each is judged at all of its nodes
 FEWEST_HIDDEN = 20  # expected number of nodes with hidden entries in windows below which one larger window is taken
 LARGEST_WINDOW = 2**15  # nodes of that window at most
 BORDER = 3  # nodes next to a lattice's border that are not hidden where its own part is shown
@@ -73,10 +74,11 @@ class HeldOut:
                 hidden = hidden | outermost(mask.weights[0] > 0)
             return cls(part, values, known & ~hidden, hidden, values)
         own = own_part(geometry)
-        if min((m for m, step in zip(own.shape, own.steps, strict=True) if step > 1), default=0) < SHORTEST:
+        shortest = FEWEST_FRAMES if _skips_frames(geometry) else SHORTEST
+        if min((m for m, step in zip(own.shape, own.steps, strict=True) if step > 1), default=0) < shortest:
             return None
         shown = own.known(1).movedim(-1, 0).to(values.device)
-        hidden = ~shown & ~_surplus(own).to(shown.device)
+        hidden = ~shown & ~_surplus(own, geometry).to(shown.device)
         return cls(part, values, shown, hidden, values, own.steps, own.offsets)
 
     @classmethod
@@ -286,32 +288,44 @@ def own_part(geometry: Geometry) -> Lattice:
     """Return the part of a lattice's samples that the lattice is of its signal: every k-th one, from the same on.
 
     Along an axis of which that leaves fewer than ``SHORTEST`` it is every second one: where nothing was hidden, the
-    candidate that was taken was 1.4 dB worse in the mean on 60 small planes, and up to 24 dB.
+    candidate that was taken was 1.4 dB worse in the mean on 60 small planes, and up to 24 dB. So it is along the frames
+    of a clip, however many these are: what moves is not followed over longer times.
     """
     lattice: Any = geometry
     steps, offsets = [], []
     for n, step, offset in zip(lattice.shape, lattice.steps, lattice.offsets, strict=True):
-        is_long = step < 2 or -(-n // step) >= SHORTEST
+        is_long = step < 2 or (-(-n // step) >= SHORTEST and not _skips_frames(geometry))
         steps.append(step if is_long else 2)
         offsets.append(min(offset, n - 1) if is_long else 0)
     return Lattice(lattice.shape, tuple(steps), tuple(offsets))
 
 
-def _surplus(own: Lattice) -> Bool[Tensor, "1 *lattice"]:
+def _skips_frames(geometry: Geometry) -> bool:
+    """Whether a lattice has every node of the frames that it has, along its first axis."""
+    lattice: Any = geometry
+    return len(lattice.grid) > 2 and lattice.steps[0] > 1 and max(lattice.steps[1:]) == 1
+
+
+def _surplus(own: Lattice, geometry: Geometry) -> Bool[Tensor, "1 *lattice"]:
     """Return the entries near the borders of a lattice that are not hidden, where its own part is shown.
 
     Errors there are a multiple of others. Beyond the outermost samples of the own part one in ``max(steps)`` entries is
     hidden: relative to its size the own part has as many times more entries there than the whole lattice. Within the
-    outermost samples none of the ``BORDER`` entries next to the border is hidden.
+    outermost samples none of the ``BORDER`` entries next to the border is hidden. Frames of a clip are hidden up to
+    their borders, and not beyond its last samples if its first and its last frame are known.
     """
-    near, beyond = torch.zeros(2, *own.grid, dtype=torch.bool)
+    whole: Any = geometry
+    is_clip = _skips_frames(geometry)
+    near, beyond, past = torch.zeros(3, *own.grid, dtype=torch.bool)
     number = torch.zeros(own.grid, dtype=torch.long)
     for j, (n, step, offset) in enumerate(zip(own.grid, own.steps, own.offsets, strict=True)):
         at = torch.arange(n).reshape(-1, *(1,) * (len(own.grid) - 1 - j))
-        near |= ((at < BORDER) | (at >= n - BORDER)) & (n >= 4 * BORDER)
-        beyond |= (at < offset) | (at > offset + (own.shape[j] - 1) * step)
+        near |= ((at < BORDER) | (at >= n - BORDER)) & (n >= 4 * BORDER and (step > 1 or not is_clip))
+        outer = (at < offset) | (at > offset + (own.shape[j] - 1) * step)
+        reaches_ends = is_clip and whole.offsets[j] == 0 and (n - 1) * whole.steps[j] == whole.grid[j] - 1
+        beyond, past = beyond | (outer & (not reaches_ends)), past | (outer & reaches_ends)
         number += at
-    return torch.where(beyond, number % max(own.steps) > 0, near).unsqueeze(0)
+    return (past | torch.where(beyond, number % max(own.steps) > 0, near)).unsqueeze(0)
 
 
 def hidden_error(

@@ -144,6 +144,14 @@ def test_of_few_samples_along_an_axis_every_second_one_is_shown():
     assert HeldOut.draw(cn.sample(signal, "every:5"), 0.2, 0) is None  # of 6 along the second axis 3 would be left
 
 
+@pytest.mark.parametrize(("known", "hidden"), [(3, [1]), (4, [1]), (5, [1, 3]), (13, [3, 5, 7, 9])])
+def test_of_a_clip_that_skips_frames_every_second_one_is_shown(known, hidden):
+    held = HeldOut.draw(cn.sample(torch.rand(3 * known - 2, 6, 16, 1), "every:3x1x1"), 0.2, 0)
+    assert held.shown[0, ::2].all() and not held.shown[0, 1::2].any()
+    assert held.hidden[0].any(2).any(1).nonzero()[:, 0].tolist() == hidden
+    assert held.hidden[0, hidden].all()  # up to the borders of the frames
+
+
 def test_of_a_lattice_that_skips_no_node_nothing_is_hidden():
     signal = waves(9, 8)
     assert HeldOut.draw(cn.sample(signal, "full"), 0.15, 0) is None
