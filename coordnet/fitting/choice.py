@@ -94,7 +94,7 @@ def choose_prior(
     - learned: whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of
       others
     """
-    geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
+    geometry = samples.on_even_nodes(finer=True).geometry if fourier else samples.geometry
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}
     noise = nugget(samples.without_gaps() if skips else samples, weights.get(LOWEST, ())) if weighs else 0.0

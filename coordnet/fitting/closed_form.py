@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import Encoding
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.channel_groups import fit_by_channel
 from coordnet.fitting.choice import choose_prior, suited
 from coordnet.fitting.uncertainty.conformal import Calibration
@@ -28,6 +28,7 @@ from coordnet.plans.plan import Plan, follows_scales
 from coordnet.priors.base import Prior, Setting, as_prior
 from coordnet.priors.least_squares import HELD, LeastSquares
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.stack import Stack
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry, Samples, units_of
@@ -143,7 +144,9 @@ def fit_closed_form(
 def _fit(encoding: Encoding, samples: Samples, prior: Prior | None, **options: Any) -> Reconstruction:
     geometry = samples.geometry
     if not getattr(encoding, "axis_encoders", True):  # Fourier's, whose nodes are equally spaced
-        samples = samples.on_even_nodes()
+        samples = samples.on_even_nodes(finer=isinstance(prior, Stack))
+        if samples.grid != geometry.grid:
+            encoding = FourierEncoding.like(samples)
     values = samples.values
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options)
@@ -179,12 +182,14 @@ class Recipe:
         if key not in self._calibrations:
             table = SampleTable(self.samples, blocks)
             folded = table.folded(self.refit, progress=self.progress)
-            self._calibrations[key] = Calibration.of(table, folded, _field(fit))
+            nodes = self.samples.geometry
+            field = _field(fit) if nodes.grid == fit.lengths else fit.on_axes(nodes.axes)
+            self._calibrations[key] = Calibration.of(table, folded, field)
         return self._calibrations[key]
 
     def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
         """Return the standard deviation of the errors."""
-        return _on_grid(self.calibration(fit, blocks).std, fit)
+        return self._on_grid(self.calibration(fit, blocks).std, fit)
 
     def interval(
         self, fit: Reconstruction, level: float, blocks: Any = None
@@ -192,12 +197,23 @@ class Recipe:
         """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
         if not 0 < _checks.positive("level", level) < 1:
             raise _checks.wrong("level", "a number above 0 and below 1", level)
-        half, center = _on_grid(self.calibration(fit, blocks).half_width(level), fit), _field(fit)
+        half, center = self._on_grid(self.calibration(fit, blocks).half_width(level), fit), _field(fit)
         return center - half, center + half
 
     def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
         """Return the PSNR to expect where there is no sample, in dB."""
         return decibels(self.calibration(fit).mean_squared_error, data_range)
+
+    def _on_grid(
+        self, numbers: Float[np.ndarray, "nodes channels"], fit: Reconstruction
+    ) -> Float[Tensor, "*grid channels"]:
+        """Return numbers at the nodes of the samples on the fit's own lattice, at unequal coordinates the nearest."""
+        onto = torch.from_numpy(numbers).to(fit.offset).reshape(*self.samples.grid, fit.channels)
+        if self.samples.grid == fit.lengths or fit.lattice is None:
+            return onto
+        for j, (axis, count) in enumerate(zip(fit.lattice.axes, self.samples.grid, strict=True)):
+            onto = onto.index_select(j, (axis.points(device=onto.device) * count).round().long().clamp(max=count - 1))
+        return onto
 
     def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
         """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""
@@ -233,7 +249,3 @@ def _field(fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
     """Return a fit on its own lattice, without its drift."""
     lattice = fit.lattice or Lattice(fit.lengths)
     return fit.on_axes(lattice.render_axes(None, "sample", fit.footprint))
-
-
-def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
-    return torch.from_numpy(nodes).to(fit.offset).reshape(*fit.lengths, fit.channels)

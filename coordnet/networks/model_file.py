@@ -108,7 +108,8 @@ def _network(configuration: dict[str, Any], state: Tensors, grid: tuple[int, ...
         if not encoding.is_factored:
             raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
         lattice = lattice_of(configuration.get("coordinates")) or Lattice(grid)
-        blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(axis.even for axis in lattice.axes))
+        axes = getattr(encoding, "axes", None) or tuple(axis.even for axis in lattice.axes)
+        blending = Blending(_checks.choice("blending", kind, BLENDS), axes)
     with torch.device("meta"):
         network = CoordinateNetwork(encoding, head, configuration["channels"], weight=weight, blending=blending)
     # Files that were written before scales were tensors have them in the configuration alone.

@@ -233,10 +233,12 @@ class Plan:
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight, blending=blending)
         offset = centered.means.reshape(*centered.batch, centered.means.shape[1])
         report = replace(fitted.report, prior=fitted.report.prior or self.assumed)
-        grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
+        learned, footprint = fitted.learned, self.geometry.footprint
+        lattice = lattice or self.geometry.lattice
+        grid = self.geometry.grid if lattice is None else lattice.grid
         sure = uncertainty and uncertainty(report)
         drift = () if self.geometry.drift is None else self.geometry.drift.names
-        parts = report, learned, footprint, lattice or self.geometry.lattice, sure, drift
+        parts = report, learned, footprint, lattice, sure, drift
         return Reconstruction(network, offset, grid, centered.batch, *parts)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:

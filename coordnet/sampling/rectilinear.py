@@ -10,11 +10,15 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_numbers, as_signal
-from coordnet.sampling.axes import MAX_AXES, Alignment, Axes, Axis, Footprint, UnevenAxis
+from coordnet.sampling.axes import MAX_AXES, Alignment, Axes, Axis, ByAxes, Footprint, UnevenAxis
 from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, window_of
 from coordnet.sampling.samples import Geometry, Samples, known_entries
 from coordnet.sampling.scattered import ScatteredPoints
 
+# Equally spaced nodes for each coordinate along axes of unequal distances, by the number of these axes, where all
+# values are known and the prior is not named. With one node 10 rows and planes are 1.2 dB worse in the mean. With
+# gaps two are 1.5 dB worse on nine, and volumes would have 8 times as many nodes.
+NODES = ByAxes({1: 2, 2: 2, 3: 1})
 SPACING_OFF = 1e-9  # part of their distance by which equally spaced coordinates may be off in any dtype
 SPACING_ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
 Coordinates = np.ndarray | Tensor | Sequence[Any]
@@ -32,13 +36,13 @@ class RectilinearLattice(Geometry):
 
     Notes
     -----
-    ``fit`` takes thin plates for smooth fields, else the adaptive prior. Their nodes are equally spaced, as many as
-    coordinates, which is too few where the largest gap is tens of times the smallest, as among exposure times. A whole
-    grid then takes splines of degree 1, 3 or 5 with a knot at each coordinate (``UnevenSpline``), if they are better by
-    6 dB between every second coordinate; where values are missing too, take logarithms of the coordinates.
-    ``prior=None`` solves a whole grid by one matrix for each axis, with any encoder of an axis. The nodes of encoders
-    other than ``UnevenSpline`` are equally spaced, so that gaps wider than a feature are not filled. The local prior
-    needs equal spacing.
+    ``fit`` weighs thin plates and the adaptive prior. Their nodes are equally spaced, as many as coordinates, and twice
+    as many along one or two uneven axes of a whole grid, unless the prior is named. That is too few where the largest
+    gap is tens of times the smallest, as among exposure times. A whole grid then takes splines of degree 1, 3 or 5 with
+    a knot at each coordinate (``UnevenSpline``), if they are better by 6 dB between every second coordinate; where
+    values are missing too, take logarithms of the coordinates. ``prior=None`` solves a whole grid by one matrix for
+    each axis, with any encoder of an axis. The nodes of encoders other than ``UnevenSpline`` are equally spaced, so
+    that gaps wider than a feature are not filled. The local prior needs equal spacing.
     """
 
     coordinates: tuple[Float[Tensor, " _"], ...]
@@ -87,11 +91,11 @@ class RectilinearLattice(Geometry):
         """Return a window of equally spaced coordinates as a lattice of its own; None at unequal ones."""
         return window_of(self, window) if self.is_regular else None
 
-    def on_even_nodes(self, samples: Samples) -> Samples:
+    def on_even_nodes(self, samples: Samples, *, finer: bool = False) -> Samples:
         """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
 
-        The points are tied to a lattice of equally spaced nodes, as many as coordinates, so that priors which need such
-        nodes may be fitted.
+        The points are tied to a lattice of equally spaced nodes, as many as coordinates, or ``NODES`` times as many if
+        they are to be ``finer`` and all values are known, so that priors which need such nodes may be fitted.
         """
         if self.is_regular:
             return samples
@@ -101,7 +105,9 @@ class RectilinearLattice(Geometry):
             known = (weights > 0).any(-1)
             points, values, weights = points[known.to(points.device)], values[known.to(values.device)], weights[known]
             weights = None if bool((weights == 1).all()) else weights
-        return Samples(ScatteredPoints(self.grid, points.to(values), weights), values)
+        times = NODES[sum(not axis.is_even for axis in self.axes)] if finer and self.weights is None else 1
+        grid = tuple(axis.count if axis.is_even else times * axis.count for axis in self.axes)
+        return Samples(ScatteredPoints(grid, points.to(values), weights), values)
 
     def check_hideable(self) -> None:
         """Refuse unequal coordinates, and a lattice that is known as a whole, with a ``ValueError``."""

@@ -178,8 +178,11 @@ class Geometry(ABC):
         """Return the samples in a window as a lattice of their own; None where they are not equally spaced."""
         return None
 
-    def on_even_nodes(self, samples: "Samples") -> "Samples":
-        """Return samples of this geometry for fits with equally spaced nodes: those at unequal places as points."""
+    def on_even_nodes(self, samples: "Samples", *, finer: bool = False) -> "Samples":
+        """Return samples of this geometry for fits with equally spaced nodes: those at unequal places as points.
+
+        There may be ``finer`` nodes than samples.
+        """
         return samples
 
     def check_filled(self, argument: str, expected: str, found: str | None = None) -> None:
@@ -315,9 +318,9 @@ class Samples:
             return Samples(self.geometry, values)
         return Samples(self.geometry.reweighted(weights[..., chosen]), values)
 
-    def on_even_nodes(self) -> "Samples":
+    def on_even_nodes(self, *, finer: bool = False) -> "Samples":
         """Return the samples for fits whose nodes are equally spaced: those at unequal coordinates as points."""
-        return self.geometry.on_even_nodes(self)
+        return self.geometry.on_even_nodes(self, finer=finer)
 
     def without_gaps(self) -> "Samples":
         """Return samples at every k-th node, and nowhere else, as those of a lattice that skips the others."""

@@ -9,6 +9,7 @@ import coordnet as cn
 from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle, UnevenSpline
 from coordnet.fitting.fit import EncoderChoice
 from coordnet.linalg.kronecker import outer_sum
+from coordnet.priors.stack import Stack
 from tests.helpers import kron
 
 
@@ -134,6 +135,36 @@ def test_a_saved_fit_keeps_its_coordinates(tmp_path):
     again = cn.Reconstruction.load(tmp_path / "fit.safetensors")
     assert torch.equal(again.render(), fit.render())
     assert torch.equal(again.at([0.0, 1.5], [2.0]), fit.at([0.0, 1.5], [2.0]))
+
+
+def test_a_quick_row_is_as_good_between_coordinates_as_a_spline():
+    x = coordinates(200, low=0.0, high=199.0)
+    between = (x[1:] + x[:-1]) / 2
+
+    def row(t):
+        return (1.1 * t).sin() + 0.5 * (1.7 * t + 1).cos()
+
+    fit = cn.fit(cn.RectilinearLattice(x).sample(row(x)))
+    spline = make_interp_spline(x, row(x), 3)(between)
+    error = (fit.at(between)[:, 0] - row(between)).square().mean()
+    assert error < torch.from_numpy(spline - row(between).numpy()).square().mean()
+
+
+def test_a_file_with_finer_nodes_is_read_to_the_bit(tmp_path):
+    x = coordinates(40)
+    fit = cn.fit(cn.RectilinearLattice(x).sample(smooth(x)), encoder=cn.FourierEncoding)
+    assert fit.network.blending.lattice[0].count == 80 and fit.render().shape == (40, 1)
+    fit.save(tmp_path / "fit.safetensors")
+    assert torch.equal(cn.Reconstruction.load(tmp_path / "fit.safetensors").render(), fit.render())
+
+
+def test_deviations_at_unequal_coordinates_follow_the_errors_beside_them():
+    x = coordinates(300)
+    noise = torch.randn(300, generator=torch.Generator().manual_seed(0)).double()
+    deviation = torch.where(torch.arange(300) < 150, 0.01, 0.5)
+    samples = cn.RectilinearLattice(x).sample(smooth(x) + deviation * noise)
+    std = cn.fit(samples, prior=Stack((cn.ThinPlate(2, 0.5),), weights=(1.0,))).std()
+    assert std.shape == (300, 1) and std[:130].mean() < 0.5 * std[170:].mean()
 
 
 @pytest.mark.parametrize("fourier", [True, False])

@@ -32,6 +32,15 @@ def test_planted_noise_is_found_and_none_where_there_is_none(shape, power):
     assert nugget(samples(shape, 0.0, power=power)) < 0.05
 
 
+def test_planted_noise_is_found_around_holes_where_all_neighbors_are_as_far():
+    holed = torch.ones(90, 100, 1, dtype=torch.float64)
+    holed[20:35, 10:30] = holed[60:70, 70:95] = 0
+    for seed in range(6):
+        whole = samples((90, 100), 0.2, 1.0, 2.5, seed)
+        noisy = cn.sample(whole.values, holed[..., 0] > 0)
+        assert nugget(noisy) == pytest.approx(0.2, rel=0.15)
+
+
 @pytest.mark.parametrize(("shape", "power"), [((2000,), 2.0), ((90, 100), 3.0), ((36, 32, 34), 4.0), ((1, 900), 2.0)])
 def test_planted_noise_is_found_on_lattices_that_skip_nodes(shape, power):
     for sigma in (0.2, 0.4):
