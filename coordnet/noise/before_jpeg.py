@@ -54,16 +54,14 @@ class Fit:
     @classmethod
     def of(cls, flat: Float[Tensor, " bands"], width: float, steps: Float[np.ndarray, "8 8"]) -> "Fit":
         """Return the noise of some width before rounding to the steps that leaves the energies of ``_flat_power``."""
-        drawn = np.random.default_rng(0).standard_normal((DRAWN * SIDE, DRAWN * SIDE))
-        drawn = gaussian_filter(drawn, width, mode="wrap") if width else drawn
-        blocks = drawn.reshape(DRAWN, SIDE, DRAWN, SIDE).swapaxes(1, 2) / drawn.std()
+        white = in_plane(np.random.default_rng(0).standard_normal((DRAWN, DRAWN, SIDE, SIDE)))
+        drawn = gaussian_filter(white, width, mode="wrap") if width else white
+        blocks = (drawn * white.std() / drawn.std()).reshape(DRAWN, SIDE, DRAWN, SIDE).swapaxes(1, 2)
         coefficients = np.asarray(dctn(blocks, axes=(2, 3), norm="ortho"))
 
         def rounded(deviation: float) -> Windows:
-            rounded = np.rint(PEAK * deviation * coefficients / steps) * steps
-            blocks = np.asarray(idctn(rounded, axes=(2, 3), norm="ortho"))
-            made = np.rint(blocks.swapaxes(1, 2).reshape(DRAWN * SIDE, DRAWN * SIDE, 1)) / PEAK
-            return Windows.of(torch.from_numpy(made))
+            plane = in_plane(np.rint(PEAK * deviation * coefficients / steps) * steps)
+            return Windows.of(torch.from_numpy(np.rint(plane)[..., None] / PEAK))
 
         shares = np.abs(coefficients) / steps
         least = max(DEVIATIONS[0], 0.5 / PEAK / np.quantile(shares, 1 - KEPT_LOUD))
@@ -91,19 +89,25 @@ class Fit:
         return before + torch.minimum(rounding, before)
 
 
+def in_plane(coefficients: Float[np.ndarray, "rows columns 8 8"]) -> Float[np.ndarray, "height width"]:
+    """Return the picture of blocks with some coefficients of the cosine transform."""
+    rows, columns = coefficients.shape[:2]
+    blocks = np.asarray(idctn(coefficients, axes=(2, 3), norm="ortho"))
+    return blocks.swapaxes(1, 2).reshape(rows * SIDE, columns * SIDE)
+
+
 def noise_before_jpeg(
-    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"], *, has_bars: bool = False
+    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"]
 ) -> NoiseModel | None:
     """Return the noise that a JPEG picture had before it was rounded to some steps, None for others.
 
     Noise that is white or was filtered, as grain is, is drawn and rounded to the steps, and its standard deviation s is
     chosen so that the energies in its windows are those of the picture's flattest ones; the width of the filter is the
     one with which they are most alike. Where there is a signal, rounding to a step q adds an error of variance q²/12,
-    or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark itself, but not
-    beside bars or a ground, where JPEG's ringing around letters looks like it. White noise has the sum of both
-    variances; it is given as a spectrum, because its level cannot be read from the picture's highest frequencies. So
-    has faint noise, of which too little is left to show a filter. Filtered noise has the covariance of the channels
-    that the flattest windows have.
+    or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark itself. White
+    noise has the sum of both variances; it is given as a spectrum, because its level cannot be read from the picture's
+    highest frequencies. So has faint noise, of which too little is left to show a filter. Filtered noise has the
+    covariance of the channels that the flattest windows have.
     """
     windows = Windows.of(brightness(picture).unsqueeze(2))
     if len(windows.modes) < LEAST_WINDOWS:
@@ -112,7 +116,7 @@ def noise_before_jpeg(
     fits = [Fit.of(flat, width, steps) for width in WIDTHS]
     fits = fits[:1] + [fit for fit in fits[1:] if not fit.is_faint]
     fit = min(fits, key=lambda fit: fit.misfit * (LESS_EVEN if fit.width else 1.0))
-    is_loud = not has_bars and fit.deviation >= LOUD * float(windows.means.max())
+    is_loud = fit.deviation >= LOUD * float(windows.means.max())
     is_lost = fit.is_lost or (fit.is_faint and not is_loud)
     if is_lost or _spread(windows) > TEXTURED * fit.spread:
         return None
