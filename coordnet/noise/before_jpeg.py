@@ -25,7 +25,7 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 UNEVEN = 4.0
 WIDTHS = (0.0, 0.7, 1.0, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
 # Largest such ratio of filtered noise, which textures look like, and the factor by which that of white noise is larger.
-UNEVEN_FILTERED, LESS_EVEN = 1.6, 1.3
+UNEVEN_FILTERED, LESS_EVEN = 1.5, 1.5
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
 # Least deviation of the colors' lowest frequencies in flat windows, relative to the noise's. On eight photographs of
@@ -114,7 +114,7 @@ def noise_before_jpeg(
         return None
     flat = _flat_power(windows)
     fits = [Fit.of(flat, width, steps) for width in WIDTHS]
-    fits = fits[:1] + [fit for fit in fits[1:] if not fit.is_faint]
+    fits = fits[:1] + [fit for fit in fits[1:] if not fit.is_faint and fit.misfit < UNEVEN_FILTERED]
     fit = min(fits, key=lambda fit: fit.misfit * (LESS_EVEN if fit.width else 1.0))
     is_loud = fit.deviation >= LOUD * float(windows.means.max())
     is_lost = fit.is_lost or (fit.is_faint and not is_loud)
@@ -135,10 +135,8 @@ def noise_before_jpeg(
     return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
 
 
-def _filtered(picture: Tensor, fit: Fit, steps: np.ndarray, weights: Float[Tensor, " channels"]) -> NoiseModel | None:
-    """Return the filtered noise of a picture whose brightness has some weights, None where it may be texture."""
-    if fit.misfit > UNEVEN_FILTERED:
-        return None
+def _filtered(picture: Tensor, fit: Fit, steps: np.ndarray, weights: Float[Tensor, " channels"]) -> NoiseModel:
+    """Return the filtered noise of a picture whose brightness has some weights."""
     power = fit.power(steps)
     covariance = channel_covariance(picture, power)
     covariance = covariance / (weights @ covariance @ weights)
