@@ -25,7 +25,7 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 UNEVEN = 4.0
 WIDTHS = (0.0, 0.7, 1.0, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
 # Largest such ratio of filtered noise, which textures look like, and the factor by which that of white noise is larger.
-UNEVEN_FILTERED, LESS_EVEN = 1.5, 1.5
+UNEVEN_FILTERED, LESS_EVEN = 1.6, 1.5
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
 # Least deviation of the colors' lowest frequencies in flat windows, relative to the noise's. On eight photographs of
