@@ -1,14 +1,17 @@
 """The noise that a picture had before JPEG rounded it: the noise whose own rounding leaves what flat windows show."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.fft import idctn
+from scipy.fft import dctn, idctn
+from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from coordnet.noise.windows import Windows
+from coordnet.noise.shared import channel_covariance
+from coordnet.noise.windows import SIDES, Windows
 from coordnet.sampling.jpeg import PEAK, SIDE, TO_BRIGHTNESS, brightness
 from coordnet.sampling.noise_model import NoiseModel
 
@@ -20,6 +23,9 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 # Ratio of the parts of the frequencies, each relative to drawn noise, above which the noise was not white before: the
 # demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4.
 UNEVEN = 4.0
+WIDTHS = (0.0, 0.7, 1.0, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
+# Largest such ratio of filtered noise, which textures look like, and the factor by which that of white noise is larger.
+UNEVEN_FILTERED, LESS_EVEN = 1.6, 1.5
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
 # Least deviation of the colors' lowest frequencies in flat windows, relative to the noise's. On eight photographs of
@@ -34,50 +40,107 @@ LOUD = 0.04
 KEPT, KEPT_LOUD = 0.2, 0.02
 
 
-def noise_before_jpeg(
-    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"], *, has_bars: bool = False
-) -> NoiseModel | None:
-    """Return the noise of a JPEG picture that had white noise before it was rounded to some steps, None for others.
+@dataclass(frozen=True)
+class Fit:
+    """Noise filtered by a Gaussian, whose own rounding leaves about the energies of a picture's flattest windows."""
 
-    White noise is drawn and rounded to the steps, and its standard deviation s is chosen so that the energies in its
-    windows are those of the picture's flattest ones. Where there is a signal, rounding to a step q adds an error of
-    variance q²/12, or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark
-    itself, but not beside bars or a ground, where JPEG's ringing around letters looks like it. The result is white
-    noise of the sum of both variances; it is given as a spectrum, because its level cannot be read from the picture's
-    highest frequencies.
+    width: float  # deviation in pixels of the filter
+    deviation: float  # standard deviation of the brightness before the rounding
+    misfit: float  # ratio of the largest to the least energy in parts of the frequencies, relative to the drawn noise
+    spread: float  # ``_spread`` of the drawn noise
+    kept: float  # share of the coefficients that are not rounded to 0
+    is_lost: bool  # whether nearly all are, or the deviation is less than a step of 8 bits
+
+    @classmethod
+    def of(cls, flat: Float[Tensor, " bands"], width: float, steps: Float[np.ndarray, "8 8"]) -> "Fit":
+        """Return the noise of some width before rounding to the steps that leaves the energies of ``_flat_power``."""
+        white = in_plane(np.random.default_rng(0).standard_normal((DRAWN, DRAWN, SIDE, SIDE)))
+        drawn = gaussian_filter(white, width, mode="wrap") if width else white
+        blocks = (drawn * white.std() / drawn.std()).reshape(DRAWN, SIDE, DRAWN, SIDE).swapaxes(1, 2)
+        coefficients = np.asarray(dctn(blocks, axes=(2, 3), norm="ortho"))
+
+        def rounded(deviation: float) -> Windows:
+            plane = in_plane(np.rint(PEAK * deviation * coefficients / steps) * steps)
+            return Windows.of(torch.from_numpy(np.rint(plane)[..., None] / PEAK))
+
+        shares = np.abs(coefficients) / steps
+        least = max(DEVIATIONS[0], 0.5 / PEAK / np.quantile(shares, 1 - KEPT_LOUD))
+        low, high = least, DEVIATIONS[1]
+        for _ in range(HALVINGS):
+            deviation = math.sqrt(low * high)
+            ratios = flat / _flat_power(rounded(deviation))
+            low, high = (deviation, high) if float(ratios.sort().values[1]) > 1 else (low, deviation)
+        misfit, kept = float(ratios.max() / ratios.min()), float((PEAK * deviation * shares > 0.5).mean())
+        return cls(width, deviation, misfit, _spread(rounded(deviation)), kept, bool(low == least))
+
+    @property
+    def is_faint(self) -> bool:
+        """Whether the noise is no larger than textures, or the rounding left little of it."""
+        return self.deviation < FAINT or self.kept < KEPT
+
+    def power(self, steps: Float[np.ndarray, "8 8"]) -> Float[Tensor, "height width"]:
+        """Return the power of the brightness's noise and of its rounding at the ``doubled`` frequencies of a window."""
+        f = torch.fft.fftfreq(2 * SIDES[2], dtype=torch.float64)
+        along = torch.exp(-((2 * math.pi * self.width * f) ** 2))
+        along = along / along.mean()
+        before = self.deviation**2 * torch.outer(along, along)
+        at = (2 * SIDE * f.abs()).long().clamp(max=SIDE - 1)
+        rounding = torch.from_numpy(steps / PEAK)[at][:, at].square() / 12
+        return before + torch.minimum(rounding, before)
+
+
+def in_plane(coefficients: Float[np.ndarray, "rows columns 8 8"]) -> Float[np.ndarray, "height width"]:
+    """Return the picture of blocks with some coefficients of the cosine transform."""
+    rows, columns = coefficients.shape[:2]
+    blocks = np.asarray(idctn(coefficients, axes=(2, 3), norm="ortho"))
+    return blocks.swapaxes(1, 2).reshape(rows * SIDE, columns * SIDE)
+
+
+def noise_before_jpeg(
+    picture: Float[Tensor, "height width channels"], steps: Float[np.ndarray, "8 8"]
+) -> NoiseModel | None:
+    """Return the noise that a JPEG picture had before it was rounded to some steps, None for others.
+
+    Noise that is white or was filtered, as grain is, is drawn and rounded to the steps, and its standard deviation s is
+    chosen so that the energies in its windows are those of the picture's flattest ones; the width of the filter is the
+    one with which they are most alike. Where there is a signal, rounding to a step q adds an error of variance q²/12,
+    or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark itself. White
+    noise has the sum of both variances; it is given as a spectrum, because its level cannot be read from the picture's
+    highest frequencies. So has faint noise, of which too little is left to show a filter. Filtered noise has the
+    covariance of the channels that the flattest windows have.
     """
     windows = Windows.of(brightness(picture).unsqueeze(2))
     if len(windows.modes) < LEAST_WINDOWS:
         return None
-    flat, drawn = _flat_power(windows), np.random.default_rng(0).standard_normal((DRAWN, DRAWN, SIDE, SIDE))
-
-    def rounded(deviation: float) -> Windows:
-        blocks = np.asarray(idctn(np.rint(PEAK * deviation * drawn / steps) * steps, axes=(2, 3), norm="ortho"))
-        made = np.rint(blocks.swapaxes(1, 2).reshape(DRAWN * SIDE, DRAWN * SIDE, 1)) / PEAK
-        return Windows.of(torch.from_numpy(made))
-
-    shares = np.abs(drawn) / steps
-    least = max(DEVIATIONS[0], 0.5 / PEAK / np.quantile(shares, 1 - KEPT_LOUD))
-    low, high = least, DEVIATIONS[1]
-    for _ in range(HALVINGS):
-        deviation = math.sqrt(low * high)
-        ratios = flat / _flat_power(rounded(deviation))
-        low, high = (deviation, high) if float(ratios.sort().values[1]) > 1 else (low, deviation)
-    is_white = float(ratios.max() / ratios.min()) < UNEVEN
-    is_textured = _spread(windows) > TEXTURED * _spread(rounded(deviation))
-    is_faint = deviation < FAINT or float((PEAK * deviation * shares > 0.5).mean()) < KEPT
-    is_loud = not has_bars and deviation >= LOUD * float(windows.means.max())
-    is_lost = low == least or (is_faint and not is_loud)
-    if is_lost or is_textured or not is_white:
+    flat = _flat_power(windows)
+    fits = [Fit.of(flat, width, steps) for width in WIDTHS]
+    fits = fits[:1] + [fit for fit in fits[1:] if not fit.is_faint and fit.misfit < UNEVEN_FILTERED]
+    fit = min(fits, key=lambda fit: fit.misfit * (LESS_EVEN if fit.width else 1.0))
+    is_loud = fit.deviation >= LOUD * float(windows.means.max())
+    is_lost = fit.is_lost or (fit.is_faint and not is_loud)
+    if is_lost or _spread(windows) > TEXTURED * fit.spread:
         return None
-    variance = deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, deviation**2).mean())
     channels = picture.shape[2]
-    share = float(np.square(TO_BRIGHTNESS[0]).sum()) if channels == 3 else 1 / channels
+    weights = torch.tensor(TO_BRIGHTNESS[0] if channels == 3 else [1 / channels] * channels, dtype=torch.float64)
+    if fit.width:
+        return _filtered(picture, fit, steps, weights)
+    if fit.misfit > UNEVEN:
+        return None
+    variance = fit.deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, fit.deviation**2).mean())
+    share = float(weights @ weights)
     # Fainter noise is removed from the colors, whose steps are larger.
-    keeps_colors = PEAK * deviation > steps[:2, :2].max()
-    if keeps_colors and _in_colors(picture) < IN_COLORS**2 * deviation**2 / share:
+    keeps_colors = PEAK * fit.deviation > steps[:2, :2].max()
+    if keeps_colors and _in_colors(picture) < IN_COLORS**2 * fit.deviation**2 / share:
         return None
     return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
+
+
+def _filtered(picture: Tensor, fit: Fit, steps: np.ndarray, weights: Float[Tensor, " channels"]) -> NoiseModel:
+    """Return the filtered noise of a picture whose brightness has some weights."""
+    power = fit.power(steps)
+    covariance = channel_covariance(picture, power)
+    covariance = covariance / (weights @ covariance @ weights)
+    return NoiseModel(covariance[:, :, None, None] * power, floor=1.0)
 
 
 def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:

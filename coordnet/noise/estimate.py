@@ -18,8 +18,6 @@ from coordnet.noise.evidence import (
     QUANTILES,
     band_powers,
     differences_show,
-    energy_quantiles,
-    is_clean,
     is_gaussian,
     is_uneven,
     mirrored_share,
@@ -96,15 +94,11 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. Noise that correlates between
     channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do not
     count; see ``noisy_part``. JPEG itself makes patches of one color, and others that repeat, so that the noise before
-    it is looked for in the full picture first.
+    it is looked for in the full picture.
     """
     before, is_compressed = _before_jpeg(signal)
-    part = noisy_part(signal)
-    if before is not None or (signal.ndim == 3 and is_drawn(part)):
-        return before
-    if part is not signal:
-        signal, (before, is_compressed) = part, _before_jpeg(part, has_bars=True)
-    if before is not None:
+    signal = noisy_part(signal)
+    if before is not None or (signal.ndim == 3 and is_drawn(signal)):
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
     model = _supported_by_windows(signal / units, is_compressed=is_compressed)
@@ -120,12 +114,12 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     return model if level > rounding_error(signal) and most_noise(signal, model) > POSSIBLE else None
 
 
-def _before_jpeg(signal: Float[Tensor, "*grid channels"], *, has_bars: bool = False) -> tuple[NoiseModel | None, bool]:
+def _before_jpeg(signal: Float[Tensor, "*grid channels"]) -> tuple[NoiseModel | None, bool]:
     """Return the noise that a picture had before JPEG, None without any, and whether the picture shows JPEG's steps."""
     steps = shown_steps(signal) if signal.ndim == 3 else None
     if steps is None or repeats_in_light(signal):
         return None, steps is not None
-    return noise_before_jpeg(signal, steps, has_bars=has_bars), True
+    return noise_before_jpeg(signal, steps), True
 
 
 def _is_smooth(model: NoiseModel) -> bool:
@@ -152,7 +146,7 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
     steps = shown_steps(signal) if signal.ndim == 3 else None
     units = float(units_of(signal.unsqueeze(0))[0])
     windows = Windows.of(signal / units)
-    if len(windows.modes) < 2 * FEWEST_WINDOWS or is_clean(windows):
+    if len(windows.modes) < 2 * FEWEST_WINDOWS:
         expected = f"white: too little of the signal shows {kind} noise"
         raise _checks.wrong("noise", expected, kind)
     factors = factors_of(windows)
@@ -172,7 +166,7 @@ def _supported_by_windows(
     of a single channel that may be texture is none.
     """
     windows = Windows.of(values)
-    if len(windows.modes) < 2 * FEWEST_WINDOWS or is_clean(windows):
+    if len(windows.modes) < 2 * FEWEST_WINDOWS:
         return None
     factors = factors_of(windows)
     factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
@@ -256,13 +250,13 @@ def brightness_ratio(windows: Windows, factors: NoiseFactors) -> float:
     """Return the ratio of the noise's power in the channel with most of the signal to that in the others.
 
     Textures have much more at the lowest of the frequencies at which the others show the noise: it is the least in
-    parts of them, and no more than in the flattest windows.
+    parts of them.
     """
     others, last = factors.spectra[:-1].mean(0), factors.spectra[-1]
     power, order = shown_power(windows, others), windows.radius.argsort()
     parts = order[power[order] > STRONG * power.max()].chunk(BANDS)
     ratios = [float(last[part].sum() / others[part].sum()) for part in parts]
-    return min(*ratios, *energy_quantiles(windows, factors, -1, others, QUANTILES[:1]))
+    return min(ratios)
 
 
 def _may_share(windows: Windows, factors: NoiseFactors) -> bool:

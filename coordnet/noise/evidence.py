@@ -5,16 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.noise.factors import NoiseFactors
-from coordnet.noise.windows import (
-    BANDS,
-    FAINTEST,
-    ROUNDING,
-    SIGNALS_UP_TO,
-    STRONG,
-    Windows,
-    quantile_of_mean,
-    symmetric,
-)
+from coordnet.noise.windows import BANDS, FAINTEST, SIGNALS_UP_TO, STRONG, Windows, quantile_of_mean, symmetric
 
 FLAT = 1.5  # ratio of the largest power of a part to the least, below which noise counts as white
 QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
@@ -37,16 +28,6 @@ MIRRORED, MIRRORED_ALONE = 0.75, 0.5
 # to 17 dB of the field; all of these have less. Of 90 gray crops in which filtered noise was found 19 have less, too:
 # ten of textures, where its removal gains up to 4 dB or loses up to 9, and nine nearly flat ones, which keep it.
 GAUSSIAN = 1.4
-
-
-def is_clean(windows: Windows) -> bool:
-    """Return whether a tenth of the windows have no more energy than rounding to 8 bits leaves.
-
-    The lowest frequencies do not count, where slopes have energy.
-    """
-    fine = windows.radius.argsort()[len(windows.radius) // BANDS :]
-    energy = windows.modes[..., fine].abs().square().mean(2).amax(1)
-    return float(energy.quantile(0.1)) < ROUNDING**2
 
 
 def is_uneven(windows: Windows, factors: NoiseFactors) -> bool:

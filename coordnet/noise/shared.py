@@ -44,7 +44,7 @@ def shared_noise(
     if alone is not None and alone.spectrum is not None:
         variance = float(alone.variance(last).mean())
         power = variance * alone.spectrum
-        made = NoiseModel(_across(picture, power[0, 0])[:, :, None, None] * power, floor=1.0)
+        made = NoiseModel(channel_covariance(picture, power[0, 0])[:, :, None, None] * power, floor=1.0)
         return made if math.sqrt(variance) >= least else None
     if seen_level(last) < STRONGER * max(explained, min(map(seen_level, others))):
         return None
@@ -67,7 +67,9 @@ def _rotation(picture: Float[Tensor, "height width channels"]) -> Float[Tensor, 
     return rotation * torch.where(rotation.sum(0) < 0, -1.0, 1.0)
 
 
-def _across(picture: Tensor, brightness_power: Float[Tensor, "height width"]) -> Float[Tensor, "channels channels"]:
+def channel_covariance(
+    picture: Tensor, brightness_power: Float[Tensor, "height width"]
+) -> Float[Tensor, "channels channels"]:
     """Return the covariance of channels relative to the variance of the brightness, of whose noise a power is given.
 
     It is that in the windows where the brightness is flattest, at the frequencies where its noise has most power. Since

@@ -1,6 +1,7 @@
 """Pictures that Pillow compressed: the steps that they show, and the noise that they had before."""
 
 import io
+import math
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from coordnet.noise.before_jpeg import noise_before_jpeg
 from coordnet.noise.drawn import is_drawn, repeats_in_light
 from coordnet.sampling.jpeg import shown_steps
 from tests.helpers import synthetic_photograph
+from tests.noise.test_shared_noise import grain
 
 SIZE = (144, 160)
 
@@ -50,6 +52,18 @@ def test_the_noise_before_the_rounding_is_found(channels, quality, generator):
     share = float(np.square([0.299, 0.587, 0.114]).sum()) if channels == 3 else 1.0
     rounding = np.minimum((table / 255) ** 2 / 12, 0.05**2 * share).mean()
     assert cn.estimate_noise(decoded).floor == pytest.approx(0.05**2 + rounding / share, rel=0.2)
+
+
+@pytest.mark.parametrize("share", [0.7, 1.0])
+def test_the_grain_of_a_scan_is_found(share, generator):
+    """Neighbors of noise that was filtered by one pixel have the correlation exp(-1/4)."""
+    truth = noisy(generator, sigma=0.0)
+    decoded, _ = compressed(truth + grain(share, 0.05, generator, SIZE), 90)
+    model = cn.estimate_noise(decoded)
+    assert model.floor == pytest.approx(0.05**2, rel=0.3)
+    lags = model.autocovariance.mean((0, 1))
+    assert lags[0, 1] / lags[0, 0] == pytest.approx(math.exp(-1 / 4), abs=0.12)
+    assert cn.estimate_noise(compressed(truth, 90)[0]).kind == "none"
 
 
 @pytest.mark.parametrize(("least", "largest"), [(0.0, 0.0), (0.0, 0.3), (0.1, 0.1)])

@@ -55,9 +55,9 @@ def test_the_covariance_of_filtered_grain_is_found(share, generator):
     assert abs(float(lags[..., 0, 1].mean() / lags[..., 0, 0].mean()) - beside) < 0.05
 
 
-def grain(share, sigma, generator):
+def grain(share, sigma, generator, size=(160, 160)):
     """Grain of a film, filtered by a pixel, of which colors share some of the power."""
-    white = torch.randn(160, 160, 4, generator=generator, dtype=torch.float64).numpy()
+    white = torch.randn(*size, 4, generator=generator, dtype=torch.float64).numpy()
     filtered = torch.from_numpy(gaussian_filter(white, (1.0, 1.0, 0), mode="wrap"))
     parts = sigma * filtered / filtered.std()
     return math.sqrt(share) * parts[..., :1] + math.sqrt(1 - share) * parts[..., 1:]
