@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from contextlib import suppress
-from typing import TextIO
+from typing import Any
 
 from typer.exceptions import TyperException
 
@@ -55,11 +55,11 @@ def main() -> int:
     return 2
 
 
-def _open(stream: TextIO | None) -> TextIO:
+def _open(stream: Any) -> Any:
     """Return a standard stream that an ASCII locale does not break; nowhere in the place of one that was closed."""
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")
-    stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    stream.reconfigure(errors="backslashreplace")
     return stream
 
 

@@ -411,7 +411,7 @@ def test_demosaic_refuses(run, tmp_path):
     refused(run("demosaic", "in/a.npy"), tmp_path, "image")
     refused(run("demosaic", "in/row.png", "--prior", "rough"), tmp_path, "--prior: expected one of auto")
     np.save("in/gray.npy", np.random.default_rng(0).random((16, 16)))
-    refused(run("demosaic", "in/gray.npy", "--noise", "pink"), tmp_path, "`noise`: expected one of none, camera")
+    refused(run("demosaic", "in/gray.npy", "--noise", "pink"), tmp_path, "`noise`: expected one of auto, none, camera")
     refused(run("demosaic", "in/gray.npy", "--noise", "camera"), tmp_path, "`noise`: expected a cn.NoiseModel")
 
 
