@@ -24,6 +24,7 @@ from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, StepRecorder
 from coordnet.linalg.machine import full_precision, lower_median
 from coordnet.metrics.baselines import BASELINES
+from coordnet.noise.mosaics import mosaic_noise
 from coordnet.plans.modes import FourierModes
 from coordnet.plans.systems import ModesSystem
 from coordnet.priors.least_squares import LeastSquares
@@ -31,6 +32,7 @@ from coordnet.priors.stack import Stack
 from coordnet.sampling import Lattice, MaskedLattice, Measurements, Samples, ScatteredPoints, sample
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.operators import Blur, FourierSamples
+from coordnet.sampling.patterns import Bayer
 from tests.pretend import OnGpu, Refused, pretend_cuda, tf32
 
 N = 10
@@ -301,6 +303,13 @@ def test_noise_there_is_estimated_and_removed(device, name):
     there = cn.denoise(part.to(device), noise=found, prior=LOCAL).signal
     assert there.is_cuda
     near(there, cn.denoise(part, noise=model, prior=LOCAL).signal, 1e-3)
+
+
+def test_noise_of_a_mosaic_there_is_estimated_there(device):
+    noisy = (picture(64)[..., :1] + 0.05 * torch.randn(64, 64, 1, dtype=torch.float64, generator=seeded())).clamp(0, 1)
+    found, model = (mosaic_noise(x, Bayer("RGGB")) for x in (noisy.to(device), noisy))
+    assert model.floor + model.gain > 1e-4
+    assert (found.floor, found.gain) == pytest.approx((model.floor, model.gain), rel=1e-3)
 
 
 def test_regrid_takes_its_arrays_here(device):

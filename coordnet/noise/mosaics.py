@@ -34,8 +34,9 @@ LEVEL_STEP = math.sqrt(2)
 LEVELS, SHARES = tuple(LEVEL_STEP**k / 512 for k in range(15)), (0.0, 0.5, 0.9, 1.0)
 DARKEST = 0.02  # least variance and brightness relative to the mean
 UPDATES = 6  # expectation maximizations of the probabilities of the classes
-# Level relative to the range from which on noise is told from grain. Mosaics of Kodak's photographs have less.
-SURE = 0.01
+# Level relative to the range from which on noise is told from grain, and what is added to it for a single patch; it
+# falls with the root of their number. Mosaics of Kodak's photographs have up to 0.008, parts of them more.
+SURE, UNSURE = 0.01, 0.1
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surel
     there is no noise then, nor where it may be grain.
     """
     mosaic = mosaic.double()
-    known = (bayer.geometry((*mosaic.shape[:2], 3), None).weights > 0).movedim(-1, 0)
+    known = (bayer.geometry((*mosaic.shape[:2], 3), None).weights > 0).movedim(-1, 0).to(mosaic.device)
     signal = Signal.of(mosaic.movedim(-1, 0).expand(3, -1, -1), known)
     patches = _unclipped(mosaic)
     if len(patches) < FEWEST_PATCHES:
         if surely:
             return NoiseModel()
         raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
-    mixture = Mixture.begin(joint_shapes(patches.shape).float(), ENERGIES, 1.0)
+    mixture = Mixture.begin(joint_shapes(patches.shape, device=mosaic.device).float(), ENERGIES, 1.0)
     mean = max(float(patches.of(mosaic.movedim(-1, 0)).mean()), DARKEST * signal.range)
     parts = list(_parts(signal, patches, mixture, mean / signal.range))
 
@@ -81,7 +82,7 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surel
     likeliest = _least(LEVELS, [unlikelihood(level, share) for level in LEVELS])
     lower = [level for level in LEVELS if level < LEVEL_STEP * likeliest]
     level = min(likeliest, _least(lower, [error(level) for level in lower]))
-    if surely and level < SURE:
+    if surely and level < SURE + UNSURE / math.sqrt(len(patches)):
         return NoiseModel()
     variance = (level * signal.range) ** 2
     return NoiseModel(gain=share * variance / mean, floor=(1 - share) * variance)
@@ -91,7 +92,7 @@ def _unclipped(mosaic: Float[Tensor, "height width 1"]) -> Patches:
     """Return patches in which no value is at an end of the range that clipped some."""
     lattice = tuple(mosaic.shape[:2])
     shape = tuple(min(n, SIDE) for n in lattice)
-    patches = Patches.shifted(SIDE, SHIFTS, lattice, shape)
+    patches = Patches.shifted(SIDE, SHIFTS, lattice, shape, mosaic.device)
     values = mosaic.movedim(-1, 0)
     at_ends = torch.zeros_like(values, dtype=torch.bool)
     for end in (values.min(), values.max()):
@@ -107,9 +108,9 @@ def _parts(signal: Signal, patches: Patches, mixture: Mixture, mean: float) -> I
     y = (patches.of(signal.values) - means).flatten(1).float()
     brightness = patches.of(signal.values.sum(0, keepdim=True)).flatten(1).mean(1, keepdim=True).float() / mean
     masks, which = distinct_masks(patches.of(signal.known).flatten(1))
-    inner = in_middle(patches.shape).repeat(len(signal.values))
+    inner = in_middle(patches.shape).repeat(len(signal.values)).to(y.device)
     for i, mask in enumerate(masks):
-        view = mixture.view(torch.eye(len(mask))[mask])
+        view = mixture.view(torch.eye(len(mask), device=y.device)[mask])
         yield _Alike(y[which == i][:, mask], brightness[which == i], view, inner[mask])
 
 
