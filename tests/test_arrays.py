@@ -4,6 +4,7 @@ from functools import partial
 
 import jaxtyping
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -153,6 +154,12 @@ NETWORK = cn.CoordinateNetwork(ENCODING, cn.heads.Linear(), 3)
 FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
 
 
+def test_nan_is_unknown_without_a_mask():
+    lacking = torch.where(torch.from_numpy(KNOWN).unsqueeze(-1), PICTURE, torch.nan)
+    alone, masked = (cn.inpaint(lacking, *given, prior=cn.Adaptive()).signal for given in ((), (KNOWN,)))
+    assert torch.equal(alone, masked) and not alone.isnan().any()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -169,6 +176,8 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.inpaint(PICTURE, KNOWN, prior=None), "`prior`: expected auto, or a prior such as"),
         (lambda: cn.inpaint(PICTURE, np.ones((24, 20), complex)), "`mask`: expected bool, integers, float32"),
         (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),
+        (lambda: cn.inpaint(PICTURE), "`known`: expected a mask, or a signal with NaN where it is unknown"),
+        (lambda: cn.denoise(pd.Series([1.0, 2.0])), r"`signal`: expected a NumPy array or a tensor \(`to_numpy"),
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, bool, float32 or"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
         (

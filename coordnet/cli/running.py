@@ -1,7 +1,7 @@
 """A run of the command line: its exit status, and the one line that it gives for bad usage or input."""
 
 import ctypes
-import os
+import io
 import re
 import signal
 import sys
@@ -56,9 +56,9 @@ def main() -> int:
 
 
 def _open(stream: Any) -> Any:
-    """Return a standard stream that an ASCII locale does not break; nowhere in the place of one that was closed."""
+    """Return a standard stream that an ASCII locale does not break, and a text in the place of one that was closed."""
     if stream is None:
-        return open(os.devnull, "w", encoding="utf-8")
+        return io.StringIO()
     stream.reconfigure(errors="backslashreplace")
     return stream
 

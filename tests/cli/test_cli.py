@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from coordnet.cli import app, grid, specs
+from coordnet.cli import app, grid, main, specs
 from coordnet.cli.common import Output
 from coordnet.cli.folders import UNFINISHED, results
 from coordnet.comparison import stopwatch
@@ -286,3 +286,10 @@ def test_help_is_complete(run, command):
 @pytest.mark.parametrize("text", ["plates", "plates:order=4,cutoff=inf", "plates:order=3,cutoff=0.5,corner=0.2"])
 def test_plates_are_described_as_they_are_asked_for(text):
     assert specs.parse_prior(text).text == text
+
+
+def test_closed_streams_are_no_obstacle(monkeypatch):
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    monkeypatch.setattr(sys, "argv", ["coordnet", "samples"])
+    assert main() == 0

@@ -12,6 +12,7 @@ from scipy.io import wavfile
 import coordnet as cn
 from coordnet.media import read_media, write_media
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.restore.inpaint import _expected as expected_psnr
 from tests.helpers import synthetic_photograph
 
 pytestmark = pytest.mark.usefixtures("inputs")
@@ -179,6 +180,13 @@ def test_inpaint_says_where_the_hold_out_is_far_below_what_is_usual(run):
         ran(run("inpaint", "in/noise.png", "--mask", mask, "--prior", "adaptive:rounds=1", "--out", "out", "--quiet"))
 
 
+def test_a_picture_that_is_mostly_known_has_no_inverted_mask():
+    extremes = torch.tensor([0.0, 1.0])
+    assert expected_psnr(5.0, extremes, 0.97) == 5.0
+    with pytest.warns(cn.CoordnetWarning, match="is the mask right"):
+        assert expected_psnr(5.0, extremes, 0.2) == 5.0
+
+
 def test_a_wide_hole_needs_no_usual_hold_out():
     noise, known = torch.rand(64, 64, 1, generator=torch.Generator().manual_seed(0)), torch.ones(64, 64)
     known[16:46, 16:46] = 0
@@ -319,6 +327,8 @@ def test_denoise_says_of_a_jpeg_file_what_the_estimated_noise_leaves_out(run):
     Image.fromarray((noisy.clamp(0, 1).numpy() * 255).astype(np.uint8)).save("in/a.jpg", quality=90)
     out = run("denoise", "in/a.jpg", "--prior", "adaptive", "-o", "a.png")[1]
     assert "--noise jpeg removes JPEG's rounding" in out and "dB but for JPEG's rounding" in out
+    Image.fromarray((noisy.clamp(0, 1).numpy() * 255).astype(np.uint8)).save("in/b.jpg", format="png")
+    assert "JPEG" not in run("denoise", "in/b.jpg", "--prior", "adaptive", "-o", "b.png")[1]
 
 
 def test_denoise_finds_colored_noise_and_draws_it(run, tmp_path):
