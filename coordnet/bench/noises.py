@@ -4,7 +4,7 @@ import io
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from skimage.restoration import denoise_tv_chambolle
 from torch import Tensor
 
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline
-from coordnet.bench.peers import as_array, as_sampled, restored, unchanged
+from coordnet.bench.peers import as_array, as_sampled, menon, restored, unchanged
 from coordnet.comparison.stopwatch import timed
 from coordnet.noise.linear_demosaicing import malvar
+from coordnet.restore.demosaic import demosaic
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Samples, sample
 from coordnet.sampling.jpeg import JpegIntervals
@@ -27,7 +28,8 @@ from coordnet.sampling.patterns import Bayer
 
 FLOOR = 0.0004  # variance of a camera's noise at 0
 GAINS = (0.005, 0.02)  # variance of a camera's noise per unit of the signal
-PHOTON = 0.01  # signal of one photon in a mosaic
+PHOTON = 0.01  # signal of one photon in a mosaic that is demosaiced before its noise is removed
+PHOTONS = (0.001, 0.01)  # and in mosaics that are not
 SIGMA_BEFORE_JPEG, SIGMA_COLORED = 0.05, 0.1  # standard deviations; the latter after filtering
 SHARE_LOST = 0.05  # share of the pixels that are black or white
 QUALITIES = (10, 20, 40)  # qualities of JPEG files without other noise
@@ -82,10 +84,14 @@ def mosaic(picture: np.ndarray, generator: np.random.Generator, quality: int | N
     """Count photons behind a color filter array, demosaic, and perhaps compress."""
     weights = Bayer("RGGB").geometry(picture.shape, None).weights
     assert weights is not None, "a mosaic has a mask"
-    known = weights > 0
-    counts = torch.from_numpy(PHOTON * generator.poisson(picture / PHOTON)).float()
+    known, counts = weights > 0, torch.from_numpy(photons(picture, generator, PHOTON)).float()
     made = malvar(torch.where(known, counts, 0.0), known).double().numpy()
     return rounded(made) if quality is None else jpeg(made, quality)
+
+
+def photons(picture: np.ndarray, generator: np.random.Generator, one: float) -> np.ndarray:
+    """Count photons, each of which has a share of the range."""
+    return one * generator.poisson(picture / one)
 
 
 def salted(picture: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -108,6 +114,28 @@ class Noisy(Task):
         made = self.degrade(signal.double().numpy(), np.random.default_rng(seed))
         observed = torch.from_numpy(np.ascontiguousarray(made)).to(signal)
         return sample(observed.to(device), "full"), observed
+
+
+@dataclass(frozen=True)
+class NoisyMosaic(Noisy):
+    """A Bayer mosaic with noise that is not given."""
+
+    def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
+        observed = super().sampled(signal, seed, device)[1]
+        return sample(observed.to(device), "bayer:RGGB"), observed
+
+
+@dataclass(frozen=True)
+class Demosaiced(Estimator):
+    """The result of ``demosaic``."""
+
+    noise: str = "auto"
+
+    def __call__(self, case: Case) -> Outcome:
+        known = case.samples.geometry.known(3).to(case.samples.values.device)
+        raw = torch.where(known, case.samples.values, 0.0).sum(-1)
+        made, seconds = timed(lambda: demosaic(raw, "RGGB", noise=self.noise))
+        return Outcome(made.signal, seconds, notes={"sigma": made.report.sigma})
 
 
 @dataclass(frozen=True)
@@ -155,6 +183,15 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
         add(f"white, σ = {SIGMA_BEFORE_JPEG}, then JPEG {quality}", partial(compressed, quality=quality), blind)
     for quality, ending in ((None, ""), (95, ", then JPEG 95")):
         add(f"photons through a mosaic, demosaiced{ending}", partial(mosaic, quality=quality), blind)
+    after = (
+        baseline("Menon 2007, then non-local means, best of 6", menon_then, package="cv2", clean=non_local_means),
+        baseline("Menon 2007, then CBM3D, best of 4 σ", menon_then, package="bm3d", clean=best_block_matching),
+    )
+    ours_of_mosaics = Method("demosaic", Demosaiced()), Method("demosaic, noise none", Demosaiced("none"))
+    for one in PHOTONS:
+        degrade = partial(photons, one=one)
+        task = NoisyMosaic(f"photons of {one:g} on a mosaic", "bayer:RGGB", measure="clean", degrade=degrade)
+        tasks[task] = (*after, *ours_of_mosaics)
     for width in (1.0, 2.0):
         told = baseline("BM3D, true spectrum", told_spectrum, package="bm3d", width=width)
         add(f"white filtered by a Gaussian of {width:g} px", partial(colored, width=width), (told,))
@@ -179,6 +216,11 @@ def non_local_means(case: Case) -> Tensor:
     return case.best(
         as_sampled(case, cv2.fastNlMeansDenoisingColored(picture, None, h, h, 7, 21) / 255.0) for h in NLM_STRENGTHS
     )
+
+
+def menon_then(case: Case, clean: Callable[[Case], Tensor]) -> Tensor:
+    """Demosaic by Menon's filter, then remove noise."""
+    return clean(replace(case, samples=sample(menon(case), "full")))
 
 
 def median(case: Case) -> Tensor:

@@ -54,9 +54,10 @@ class Uncertain:
     def std(self, points: Places | None = None, *, blocks: float | Sequence[float] | None = None) -> Any:
         """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
 
-        At ``points``, in the units of the fit, it is (*points, channels), interpolated between the nodes. It has the
-        local scale and the ``blocks`` of ``interval``. The standard deviation of ``draw`` is another: it depends on
-        where the samples are and not on their values.
+        They are errors at samples that are not known: with noise on the samples they include it, as intervals do, and
+        are larger than the errors of the signal beneath. At ``points``, in the units of the fit, it is (*points,
+        channels), interpolated between the nodes. It has the local scale and the ``blocks`` of ``interval``. The
+        standard deviation of ``draw`` is another: it depends on where the samples are and not on their values.
         """
         nodes = self._sure().std(self, blocks)
         return nodes if points is None else self._between_nodes(nodes, points)
