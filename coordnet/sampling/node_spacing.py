@@ -73,10 +73,11 @@ def own_spacing(
 def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
     """Return the power of two of each axis, in its units, over which values change as much as along the others.
 
-    The search starts from 1, or from the extents of the axes if these are likelier, and goes to likelier scales, in the
-    mean of the channels. Each step gains ``STEP`` in log-likelihood, and splines through the points without one of them
-    predict it better: the likelihood alone is sure of wrong scales where values have edges. All are 1 unless the others
-    gain ``GAIN`` over that, and have less error; clearly less for pixels, whose texture a likelihood does not know.
+    Searches start from 1 and from the extents of the axes, and go to likelier scales, in the mean of the channels; the
+    likelier of both ends is taken. Each step gains ``STEP`` in log-likelihood, and splines through the points without
+    one of them predict it better: the likelihood alone is sure of wrong scales where values have edges. All are 1
+    unless the others gain ``GAIN`` over that, and have less error; clearly less for pixels, whose texture a likelihood
+    does not know.
     """
     extent = np.ptp(x, axis=0)
     used, result = extent > 0, np.ones(x.shape[1])
@@ -99,13 +100,16 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
 
     equal = (0.0,) * len(extent)
     sized = np.round(np.log2(extent))
-    octaves = max(equal, tuple(sized - sized.max()), key=likelihood)
-    while better := [
-        other
-        for other in _next(octaves)
-        if likelihood(other) > likelihood(octaves) + STEP and error(other) < error(octaves)
-    ]:
-        octaves = max(better, key=likelihood)
+
+    def climbed(octaves: tuple[float, ...]) -> tuple[float, ...]:
+        better = [
+            other
+            for other in _next(octaves)
+            if likelihood(other) > likelihood(octaves) + STEP and error(other) < error(octaves)
+        ]
+        return climbed(max(better, key=likelihood)) if better else octaves
+
+    octaves = max(climbed(equal), climbed(tuple(sized - sized.max())), key=likelihood)
     least = (CLEARLY if _are_pixels(x) else 1.0) * error(equal)
     if likelihood(octaves) > likelihood(equal) + GAIN and error(octaves) < least:
         result[used] = np.exp2(octaves)

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.cbook import get_sample_data
+from scipy.interpolate import RegularGridInterpolator
 from scipy.linalg import null_space
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import multivariate_normal
@@ -141,6 +143,21 @@ def test_edges_that_most_points_do_not_see_and_noise_do_not_mislead_the_scales(s
     assert scales_of(places, edges[:, None]).tolist() == [1.0, 1.0]
     first, second = scales_of(places * [1, 64], noisy[:, None])
     assert second / first in (32, 64, 128)
+
+
+def test_the_likelier_end_of_both_searches_for_scales_is_taken():
+    """Soundings of a coast along tracks: the search from the extents ends beside likelier scales."""
+    chart = get_sample_data("topobathy.npz")
+    axes = chart["latitude"], chart["longitude"]
+    low, high = (np.array([end(axis) for axis in axes]) for end in (np.min, np.max))
+    rng, low, high = np.random.default_rng(0), low + 0.3, high - 0.3
+    ends, along = low + rng.random((12, 2, 2)) * (high - low), rng.random((12, 35, 1))
+    tracks = (ends[:, :1] + along * (ends[:, 1:] - ends[:, :1])).reshape(-1, 2)
+    places = np.concatenate([tracks, low + rng.random((250, 2)) * (high - low)])
+    rng.random(4000)
+    heights = RegularGridInterpolator(axes, chart["topo"], method="cubic")(places) + 20 * rng.normal(size=len(places))
+    first, second = scales_of(places, heights[:, None])
+    assert second / first == 2
 
 
 @pytest.mark.parametrize("seed", [1, 16, 38])
