@@ -75,7 +75,7 @@ def _in_blocks(source: RowFile, place: Path, sigma: float | None, noise: str, pr
 def _chosen(made: Restored[DenoiseReport], axes: int, sigma: float | None, noise: str, prior: Any) -> str:
     """Return the words for the noise of a signal of some axes, and for the prior."""
     how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {made.report.sigma:.4g}"
-    words = f"JPEG's rounding, as {words}" if noise == "jpeg" else words
+    words = f"JPEG's rounding, at most as {words}" if noise == "jpeg" else words
     chosen = f"{words if made.noise is None else made.noise} ({how}), {made.report.prior} prior"
     lost = (made.report.noise or {})["lost"]
     chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
