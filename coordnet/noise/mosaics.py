@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.minimum import least_of_parabola
+from coordnet.linalg.parabola import least_of_parabola
 from coordnet.noise.white import CLIPPED, FEW
 from coordnet.priors.local.classes import ENTRY_VARIANCE, joint_shapes
 from coordnet.priors.local.demosaicing import bilinear, in_middle, left_out
@@ -32,7 +32,7 @@ MOST_PATCHES, FEWEST_PATCHES = 1536, 32  # number of patches that are looked at,
 # Standard deviations of the noise relative to the range, and shares of its variance that grow with the signal.
 LEVEL_STEP = math.sqrt(2)
 LEVELS, SHARES = tuple(LEVEL_STEP**k / 512 for k in range(15)), (0.0, 0.5, 0.9, 1.0)
-DARKEST = 0.02  # least variance and brightness relative to the mean
+LEAST_BRIGHTNESS = 0.02  # least variance and brightness relative to the mean
 UPDATES = 6  # expectation maximizations of the probabilities of the classes
 # Level relative to the range from which on noise is told from grain, and what is added to it for a single patch; it
 # falls with the root of their number. Mosaics of Kodak's photographs have up to 0.008, parts of them more.
@@ -50,7 +50,7 @@ class _Alike:
 
     def scale(self, share: float) -> Float[Tensor, "patches 1"]:
         """Return the deviation of noise, of whose variance a share grows with the signal, relative to the mean."""
-        return (1 - share + share * self.brightness).clamp(min=DARKEST).sqrt()
+        return (1 - share + share * self.brightness).clamp(min=LEAST_BRIGHTNESS).sqrt()
 
 
 def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surely: bool = False) -> NoiseModel:
@@ -68,7 +68,7 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surel
             return NoiseModel()
         raise _checks.wrong("noise", "a cn.NoiseModel: too little of the mosaic shows a camera's noise", "camera")
     mixture = Mixture.begin(joint_shapes(patches.shape, device=mosaic.device).float(), ENERGIES, 1.0)
-    mean = max(float(patches.of(mosaic.movedim(-1, 0)).mean()), DARKEST * signal.range)
+    mean = max(float(patches.of(mosaic.movedim(-1, 0)).mean()), LEAST_BRIGHTNESS * signal.range)
     parts = list(_parts(signal, patches, mixture, mean / signal.range))
 
     @cache

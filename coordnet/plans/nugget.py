@@ -27,7 +27,7 @@ CHANCE = {1: 0.5, 2: 0.57}
 # Relative deviation of what a linear variogram explains of the errors, below which samples are predicted by a second
 # ring of neighbors, too: with one distance alone noise cannot be told. Of 39 fields with holes 9 seemed to have no
 # noise without the second ring, and 2 with it.
-ALIKE = 0.2
+EQUALLY_FAR = 0.2
 REWEIGHTINGS = 4  # rounds of weighted least squares
 GRAIN = 3 / 255  # deviation relative to the range of the samples up to which noise counts as the grain of a photograph
 # Variance of the noise, relative to the squared error at hidden samples (which includes the noise), from which on
@@ -122,7 +122,7 @@ def _variance(
     nearest: Any = KDTree(points).query(points[chosen], 2 * count + 1)
     distances, near = (part[:, 1:] for part in nearest)  # the nearest is the point itself
     rings = [_errors(points, y, chosen, distances[:, :count], near[:, :count])]
-    if rings[0][1].std() < ALIKE * rings[0][1].mean():
+    if rings[0][1].std() < EQUALLY_FAR * rings[0][1].mean():
         rings.append(_errors(points, y, chosen, distances[:, count:], near[:, count:]))
     errors, farther = map(np.array, zip(*rings, strict=True))
     return _at_distance_zero(points[chosen], np.square(errors), farther)

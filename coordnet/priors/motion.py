@@ -28,12 +28,10 @@ FEWEST_SEEN = 3  # frames with samples: two are left where one is hidden
 FLOW = "optical flow of Lucas and Kanade"
 NEARBY = 2.0  # standard deviation, in nodes, of the window in which frames are compared
 SECONDS_BY_NODES = 5e-6  # time of one core for each node
-
-ALONE = 4.0  # squared error of one moved frame alone, relative to the squared difference of two nearby
-FOLLOWED = (
-    0.25  # squared difference of moved frames, relative to that of still ones, below which they follow what moves
-)
-FAINT = 1e-4  # weight of what is out of view beside what is in view
+ALONE_ERROR = 4.0  # squared error of one moved frame alone, relative to the squared difference of two nearby
+# Squared difference of moved frames, relative to that of still ones, below which they follow what moves.
+FOLLOWED = 0.25
+OUT_OF_VIEW = 1e-4  # weight of what is out of view beside what is in view
 
 Frame = Float[np.ndarray, "channels height width"]
 Flow = Float[np.ndarray, "2 height width"]
@@ -193,7 +191,7 @@ def _between(f: Frame, g: Frame, u: Flow, share: float) -> tuple[Frame, tuple[fl
     moved_f, moved_g = _shifted(f, share * u), _shifted(g, (share - 1) * u)
     in_f, in_g = _in_view(share * u), _in_view((share - 1) * u)
     w = np.where(in_f == in_g, share, in_g)
-    error = _nearby(np.square(moved_f - moved_g).mean(0), in_f & in_g) * np.where(in_f & in_g, 1.0, ALONE)
+    error = _nearby(np.square(moved_f - moved_g).mean(0), in_f & in_g) * np.where(in_f & in_g, 1.0, ALONE_ERROR)
     other = gaussian_filter(np.square(f - g).mean(0), NEARBY)
     moving = other / np.maximum(error + other, np.finfo(other.dtype).tiny)
     frame = moving * ((1 - w) * moved_f + w * moved_g) + (1 - moving) * ((1 - share) * f + share * g)
@@ -218,7 +216,7 @@ def _nearby(
     squared: Float[np.ndarray, "height width"], inside: Bool[np.ndarray, "height width"]
 ) -> Float[np.ndarray, "height width"]:
     """Return the mean of squared differences in a window around each node, over the nodes inside if it has some."""
-    weights = np.maximum(inside, FAINT)
+    weights = np.maximum(inside, OUT_OF_VIEW)
     return gaussian_filter(weights * squared, NEARBY) / gaussian_filter(weights, NEARBY)
 
 
@@ -231,7 +229,7 @@ def _flow(f: Float[np.ndarray, "height width"], g: Float[np.ndarray, "height wid
 
     there, back = optical_flow_ilk(f, g), optical_flow_ilk(g, f)
     error, other = (
-        _nearby(np.square(a - _shifted(b[None], -u)[0]), _in_view(-u)) + FAINT**2
+        _nearby(np.square(a - _shifted(b[None], -u)[0]), _in_view(-u)) + OUT_OF_VIEW**2
         for a, b, u in ((f, g, there), (g, f, back))
     )
     return (other * there - error * back) / (error + other)

@@ -90,11 +90,7 @@ def inpaint(
     """
     dimensions = count_axes_by_mask(signal, known) if dimensions is None else dimensions
     values, kind = as_signal(signal, dimensions=dimensions)
-    values = values.detach()
-    if known is None:
-        if not bool(values.isnan().any()):
-            raise _checks.wrong("known", "a mask, or a signal with NaN where it is unknown", "None")
-        known = torch.ones(values.shape[:-1])
+    values, known = values.detach(), _all_but_nan(values) if known is None else known
     batch = _batch(values, known)
     one = values[(0,) * batch]
     generator = None if seed is None else torch.Generator().manual_seed(_checks.integer("seed", seed, 0))
@@ -120,8 +116,11 @@ def inpaint(
     wide = are_wide(mask[:1] if bool((mask == mask[:1]).all()) else mask)
     if not batch and looks_inverted(values, kept):
         warnings.warn(INVERTED.format(100 * share), _checks.CoordnetWarning, stacklevel=2)
-    largest = math.prod(samples.grid) if batch else largest
-    extremes, noisy = _extremes(values, kept), bool(chosen.noise)
+    extremes, noisy, largest = (
+        _extremes(values, kept),
+        bool(chosen.noise),
+        math.prod(samples.grid) if batch else largest,
+    )
     # The samples have their own values: those of a masked lattice are a copy.
     made, fitted = fit_large(samples, fit, largest=largest, is_noisy=noisy, in_place=not noisy, progress=progress)
     model = None if isinstance(made, Tensor) else made
@@ -133,6 +132,13 @@ def inpaint(
     made, stays = made.to(values), None if noisy else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made, out=made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
+
+
+def _all_but_nan(values: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*grid"]:
+    """Return the mask of a signal that is unknown where it is NaN alone; ``sample`` leaves NaN out."""
+    if not bool(values.isnan().any()):
+        raise _checks.wrong("known", "a mask, or a signal with NaN where it is unknown", "None")
+    return torch.ones(values.shape[:-1])
 
 
 def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:

@@ -18,7 +18,7 @@ from coordnet.sampling.scattered import ScatteredPoints
 # Equally spaced nodes for each coordinate along axes of unequal distances, by the number of these axes, where all
 # values are known and the prior is not named. With one node 10 rows and planes are 1.2 dB worse in the mean. With
 # gaps two are 1.5 dB worse on nine, and volumes would have 8 times as many nodes.
-NODES = ByAxes({1: 2, 2: 2, 3: 1})
+NODES_PER_SAMPLE = ByAxes({1: 2, 2: 2, 3: 1})
 SPACING_OFF = 1e-9  # part of their distance by which equally spaced coordinates may be off in any dtype
 SPACING_ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
 Coordinates = np.ndarray | Tensor | Sequence[Any]
@@ -94,8 +94,8 @@ class RectilinearLattice(Geometry):
     def on_even_nodes(self, samples: Samples, *, finer: bool = False) -> Samples:
         """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
 
-        The points are tied to a lattice of equally spaced nodes, as many as coordinates, or ``NODES`` times as many if
-        they are to be ``finer`` and all values are known, so that priors which need such nodes may be fitted.
+        The points are tied to a lattice of equally spaced nodes, as many as coordinates, or ``NODES_PER_SAMPLE`` times
+        as many if they are to be ``finer`` and all values are known, so that priors which need such nodes may be fitted.
         """
         if self.is_regular:
             return samples
@@ -105,7 +105,7 @@ class RectilinearLattice(Geometry):
             known = (weights > 0).any(-1)
             points, values, weights = points[known.to(points.device)], values[known.to(values.device)], weights[known]
             weights = None if bool((weights == 1).all()) else weights
-        times = NODES[sum(not axis.is_even for axis in self.axes)] if finer and self.weights is None else 1
+        times = NODES_PER_SAMPLE[sum(not axis.is_even for axis in self.axes)] if finer and self.weights is None else 1
         grid = tuple(axis.count if axis.is_even else times * axis.count for axis in self.axes)
         return Samples(ScatteredPoints(grid, points.to(values), weights), values)
 

@@ -68,7 +68,7 @@ def test_frames_follow_from_the_flow_at_uneven_times(monkeypatch):
 
     starts, ends = shifted(first, -1), shifted(last, 3)
     in_first, in_last = (rows >= 1) & (columns >= 1), (rows <= 2) & (columns <= 4)
-    inside = np.where(in_first & in_last, 1.0, motion.FAINT)
+    inside = np.where(in_first & in_last, 1.0, motion.OUT_OF_VIEW)
     differ = gaussian_filter(inside * (starts - ends) ** 2, 2.0) / gaussian_filter(inside, 2.0)
     weights = 1 / np.where(inside == 1, differ, 4 * differ), 1 / gaussian_filter((first - last) ** 2, 2.0)
     share = np.where(in_first == in_last, 0.25, in_last)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from coordnet.linalg.minimum import least_of_parabola
+from coordnet.linalg.parabola import least_of_parabola
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.errors import (
     CHOOSING,

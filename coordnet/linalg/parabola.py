@@ -1,4 +1,4 @@
-"""The least of a function that is known at a few numbers."""
+"""The least of a function, by the parabola through three of its values."""
 
 from collections.abc import Sequence
 
