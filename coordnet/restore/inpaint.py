@@ -90,11 +90,10 @@ def inpaint(
     """
     dimensions = count_axes_by_mask(signal, known) if dimensions is None else dimensions
     values, kind = as_signal(signal, dimensions=dimensions)
-    values, known = values.detach(), _all_but_nan(values) if known is None else known
-    batch = _batch(values, known)
+    values, batch = values.detach(), _batch(values, known)
     one = values[(0,) * batch]
     generator = None if seed is None else torch.Generator().manual_seed(_checks.integer("seed", seed, 0))
-    samples = sample(one, _two_valued(known), dimensions=one.ndim - 1, generator=generator)
+    samples = sample(one, _two_valued(known, one), dimensions=one.ndim - 1, generator=generator)
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(1 if samples.weights is None else samples.weights.shape[-1]).to(values.device)
@@ -116,11 +115,8 @@ def inpaint(
     wide = are_wide(mask[:1] if bool((mask == mask[:1]).all()) else mask)
     if not batch and looks_inverted(values, kept):
         warnings.warn(INVERTED.format(100 * share), _checks.CoordnetWarning, stacklevel=2)
-    extremes, noisy, largest = (
-        _extremes(values, kept),
-        bool(chosen.noise),
-        math.prod(samples.grid) if batch else largest,
-    )
+    largest = math.prod(samples.grid) if batch else largest
+    extremes, noisy = _extremes(values, kept), bool(chosen.noise)
     # The samples have their own values: those of a masked lattice are a copy.
     made, fitted = fit_large(samples, fit, largest=largest, is_noisy=noisy, in_place=not noisy, progress=progress)
     model = None if isinstance(made, Tensor) else made
@@ -134,15 +130,15 @@ def inpaint(
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
 
 
-def _all_but_nan(values: Float[Tensor, "*grid channels"]) -> Float[Tensor, "*grid"]:
-    """Return the mask of a signal that is unknown where it is NaN alone; ``sample`` leaves NaN out."""
-    if not bool(values.isnan().any()):
-        raise _checks.wrong("known", "a mask, or a signal with NaN where it is unknown", "None")
-    return torch.ones(values.shape[:-1])
+def _two_valued(known: str | Pattern | Array | None, values: Float[Tensor, "*grid channels"]) -> str | Pattern | Array:
+    """Return a mask as 1 where it is not zero, and a pattern as it is; see ``as_mask`` for errors.
 
-
-def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:
-    """Return a mask as 1 where it is not zero, and a pattern as it is; see ``as_mask`` for errors."""
+    Without either it is 1 everywhere; ``sample`` leaves NaN out.
+    """
+    if known is None:
+        if not bool(values.isnan().any()):
+            raise _checks.wrong("known", "a mask, or a signal with NaN where it is unknown", "None")
+        return torch.ones(values.shape[:-1])
     if isinstance(known, str | Pattern):
         return known
     if not isinstance(known, np.ndarray | Tensor):
@@ -152,7 +148,7 @@ def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:
     return (mask > 0).to(mask)
 
 
-def _batch(values: Tensor, known: str | Pattern | Array) -> int:
+def _batch(values: Tensor, known: str | Pattern | Array | None) -> int:
     """Return the number of axes of a signal before those of a mask's grid."""
     shape = tuple(getattr(known, "shape", ()))
     return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0

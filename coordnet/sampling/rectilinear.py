@@ -95,7 +95,7 @@ class RectilinearLattice(Geometry):
         """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
 
         The points are tied to a lattice of equally spaced nodes, as many as coordinates, or ``NODES_PER_SAMPLE`` times
-        as many if they are to be ``finer`` and all values are known, so that priors which need such nodes may be fitted.
+        as many if they are to be ``finer`` and all values are known, for priors that need such nodes.
         """
         if self.is_regular:
             return samples
