@@ -184,8 +184,8 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
     for quality, ending in ((None, ""), (95, ", then JPEG 95")):
         add(f"photons through a mosaic, demosaiced{ending}", partial(mosaic, quality=quality), blind)
     after = (
-        baseline("Menon 2007, then non-local means, best of 6", menon_then, package="cv2", clean=non_local_means),
-        baseline("Menon 2007, then CBM3D, best of 4 σ", menon_then, package="bm3d", clean=best_block_matching),
+        baseline("Menon 2007, then non-local means, best of 6", menon_then, package="cv2", kind="non-local means"),
+        baseline("Menon 2007, then CBM3D, best of 4 σ", menon_then, package="bm3d", kind="CBM3D"),
     )
     ours_of_mosaics = Method("demosaic", Demosaiced()), Method("demosaic, noise none", Demosaiced("none"))
     for one in PHOTONS:
@@ -218,8 +218,9 @@ def non_local_means(case: Case) -> Tensor:
     )
 
 
-def menon_then(case: Case, clean: Callable[[Case], Tensor]) -> Tensor:
-    """Demosaic by Menon's filter, then remove noise."""
+def menon_then(case: Case, kind: str) -> Tensor:
+    """Demosaic by Menon's filter, then remove noise by "non-local means" or "CBM3D"."""
+    clean = {"non-local means": non_local_means, "CBM3D": best_block_matching}[kind]
     return clean(replace(case, samples=sample(menon(case), "full")))
 
 
