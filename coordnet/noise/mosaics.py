@@ -19,6 +19,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.parabola import least_of_parabola
 from coordnet.noise.white import CLIPPED, FEW
+from coordnet.plans.hold_out import middle
 from coordnet.priors.local.classes import ENTRY_VARIANCE, joint_shapes
 from coordnet.priors.local.demosaicing import bilinear, in_middle, left_out
 from coordnet.priors.local.masks import Signal
@@ -28,6 +29,7 @@ from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.patterns import Bayer
 
 SIDE, SHIFTS = 8, ((2, 1), (5, 2), (3, 7))  # side of patches in pixels, and shifts by which they have every phase
+MOST_PIXELS = 2**20  # of the middle, from which patches are taken
 MOST_PATCHES, FEWEST_PATCHES = 1536, 32  # number of patches that are looked at, and that tell the noise
 # Standard deviations of the noise relative to the range, and shares of its variance that grow with the signal.
 LEVEL_STEP = math.sqrt(2)
@@ -56,10 +58,10 @@ class _Alike:
 def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surely: bool = False) -> NoiseModel:
     """Return the white noise of a mosaic, with a variance affine in the signal.
 
-    It is told from patches without clipped values. Where these are too few, a ``ValueError`` is raised. With ``surely``
-    there is no noise then, nor where it may be grain.
+    It is told from patches of the middle that have no clipped values. Where these are too few, a ``ValueError`` is
+    raised. With ``surely`` there is no noise then, nor where it may be grain.
     """
-    mosaic = mosaic.double()
+    mosaic = _middle(mosaic).double()
     known = (bayer.geometry((*mosaic.shape[:2], 3), None).weights > 0).movedim(-1, 0).to(mosaic.device)
     signal = Signal.of(mosaic.movedim(-1, 0).expand(3, -1, -1), known)
     patches = _unclipped(mosaic)
@@ -86,6 +88,12 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surel
         return NoiseModel()
     variance = (level * signal.range) ** 2
     return NoiseModel(gain=share * variance / mean, floor=(1 - share) * variance)
+
+
+def _middle(mosaic: Float[Tensor, "height width 1"]) -> Float[Tensor, "rows columns 1"]:
+    """Return the middle of a large mosaic, which begins with the same colors."""
+    rows, columns = (slice(part.start // 2 * 2, part.stop) for part in middle(tuple(mosaic.shape[:2]), MOST_PIXELS))
+    return mosaic[rows, columns]
 
 
 def _unclipped(mosaic: Float[Tensor, "height width 1"]) -> Patches:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
+from coordnet.noise import mosaics
 from coordnet.noise.mosaics import mosaic_noise
 from coordnet.sampling.patterns import Bayer
 from tests.helpers import synthetic_photograph
@@ -62,6 +63,13 @@ def test_noise_of_a_mosaic_is_found_by_default_and_grain_is_not(pattern):
         math.sqrt(mosaic_noise(mosaic + s * noise, Bayer(pattern), surely=True).floor) for s in (0.0, 0.003, 0.03)
     ]
     assert levels[:2] == [0.0, 0.0] and levels[2] == pytest.approx(0.03, rel=0.1)
+
+
+def test_the_middle_of_a_large_mosaic_begins_with_the_same_colors(monkeypatch):
+    monkeypatch.setattr(mosaics, "MOST_PIXELS", 300)
+    colors = torch.arange(4.0).reshape(2, 2).repeat(21, 25).unsqueeze(-1)
+    part = mosaics._middle(colors)
+    assert part.numel() < colors.numel() / 2 and torch.equal(part, colors[: part.shape[0], : part.shape[1]])
 
 
 @pytest.mark.slow
