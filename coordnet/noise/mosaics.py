@@ -29,7 +29,7 @@ from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.patterns import Bayer
 
 SIDE, SHIFTS = 8, ((2, 1), (5, 2), (3, 7))  # side of patches in pixels, and shifts by which they have every phase
-MOST_PIXELS = 2**20  # of the middle, from which patches are taken
+MOST_PIXELS = 2**20  # pixels in the middle, from which patches are taken
 MOST_PATCHES, FEWEST_PATCHES = 1536, 32  # number of patches that are looked at, and that tell the noise
 # Standard deviations of the noise relative to the range, and shares of its variance that grow with the signal.
 LEVEL_STEP = math.sqrt(2)
