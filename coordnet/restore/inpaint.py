@@ -28,7 +28,7 @@ from coordnet.sampling.samples import Samples, check_weights
 # harder, so nothing higher is expected of larger shares; single photographs are up to 5 dB below the mean.
 TYPICAL = (30.0, 5.2)
 NATURAL_MARGIN = 12.0  # dB
-FEW_KNOWN = 0.5  # share of the samples
+FEW_KNOWN = 0.5  # share of known samples below which a low hold-out PSNR questions the mask
 MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
 MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border in half of the channels, relative to inside
 INVERTED = (
