@@ -368,3 +368,11 @@ def test_a_mask_of_the_grid_tells_the_channels_whatever_their_number():
     assert cn.inpaint(array, known, prior=cn.Adaptive(rounds=1)).fit.lengths == (12, 10)
     everywhere = np.broadcast_to(known[..., None], array.shape)
     assert cn.inpaint(array, everywhere, prior=cn.Adaptive(rounds=1)).fit.lengths == array.shape
+
+
+def test_channels_first_are_doubted_where_a_picture_could_be_meant():
+    array = np.random.default_rng(0).random((3, 20, 24))
+    with pytest.warns(cn.CoordnetWarning, match=r"`signal`: an array of shape \(3, 20, 24\) is taken for a volume"):
+        assert cn.sample(array, "full").grid == (3, 20, 24)
+    assert cn.sample(array, "full", dimensions=3).grid == (3, 20, 24)  # without a warning, which is an error here
+    assert cn.sample(array[:, :8], "full").grid == (3, 8, 24)

@@ -80,7 +80,7 @@ def _described(model: Reconstruction, numbers: dict[str, Any]) -> list[str]:
         f"a signal of {report.size((*model.lengths, model.channels))}",
         " ".join([kind, *filter(None, encoders), f"encoding of {features} features, {head_label(network.head)} head,"])
         + f" {network.parameter_count:,} parameters",
-        f"fitted by {model.report.method or 'an unknown method'}",
+        *([f"fitted by {model.report.method}"] if model.report.method else []),
     ]
     if "rank of each channel" in numbers:
         lines.append(f"rank of each channel: {', '.join(map(str, numbers['rank of each channel']))}")

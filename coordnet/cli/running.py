@@ -17,13 +17,14 @@ TOO_LITTLE = "`memory`: expected enough for this signal and these options, found
 # Options of ``mallopt`` in glibc, by their numbers in malloc.h: one arena; free memory at its end is returned to the
 # system from 256 MiB on; 32 MiB and more are mapped apart.
 MALLOC_OPTIONS = {-8: 1, -1: 2**28, -3: 2**25}
+INTERRUPTED = 130  # exit status after Ctrl-C: 128 and the number of the signal
 MAX_MESSAGE = 500  # characters; the middle of a longer message is left out
 
 
 def main() -> int:
     """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error.
 
-    Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
+    Ctrl-C ends it with 130 and a line that says so, SIGTERM with 143, both without a trace of unfinished results.
     """
     sys.stdout, sys.stderr = _open(sys.stdout), _open(sys.stderr)
     plain_warnings()
@@ -32,7 +33,10 @@ def main() -> int:
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # --debug shows their traceback
     try:
-        return int(app(arguments, standalone_mode=False) or 0)
+        status = int(app(arguments, standalone_mode=False) or 0)
+        if status == INTERRUPTED:  # typer saw the interrupt
+            raise KeyboardInterrupt
+        return status
     except TyperException as error:
         message = error.format_message()
     except traced:
@@ -47,8 +51,9 @@ def main() -> int:
         if "memory" not in str(error):  # PyTorch has no MemoryError: it says so in words
             raise
         message = TOO_LITTLE
-    except KeyboardInterrupt:  # before typer, which returns 130 too, sees it
-        return 130
+    except KeyboardInterrupt:
+        print("\ncoordnet: interrupted", file=sys.stderr)
+        return INTERRUPTED
     message, half = " ".join(message.split()), MAX_MESSAGE // 2
     shown = message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
     print(f"coordnet: {shown}", file=sys.stderr)

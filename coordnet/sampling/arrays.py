@@ -14,6 +14,10 @@ from coordnet import _checks
 
 PEAKS = {torch.uint8: 255, torch.uint16: 65535, torch.bool: 1}  # the number that becomes 1, by the type of integers
 FLOATS = (torch.float32, torch.float64)
+CHANNELS_FIRST = (
+    "`{}`: an array of shape {} is taken for a volume or a clip, as the channels of a picture are its last axis; "
+    "`dimensions=3` says that it is one"
+)
 DAYS = "days, (dates - dates.min()) / numpy.timedelta64(1, 'D')"
 
 Array = np.ndarray | Tensor
@@ -58,8 +62,14 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
 
 
 def count_axes(shape: tuple[int, ...], dimensions: int | None = None, name: str = "signal") -> int:
-    """Return the number of axes of a signal's grid, as the shape of its array tells it; see ``as_signal``."""
-    dimensions = max(1, len(shape) - _checks.ends_in_channels(shape)) if dimensions is None else dimensions
+    """Return the number of axes of a signal's grid, as the shape of its array tells it; see ``as_signal``.
+
+    A ``CoordnetWarning`` is given where that is a volume and the array could be a picture with its channels first.
+    """
+    if dimensions is None:
+        dimensions = max(1, len(shape) - _checks.ends_in_channels(shape))
+        if dimensions == len(shape) == 3 and shape[0] <= _checks.MOST_CHANNELS and shape[1] > _checks.MOST_BANDS:
+            warnings.warn(CHANNELS_FIRST.format(name, shape), _checks.CoordnetWarning, stacklevel=4)
     if len(shape) not in (dimensions, dimensions + 1) or 0 in shape:
         raise _checks.wrong(name, f"{dimensions} axes, and channels in the last, nowhere empty", f"shape {shape}")
     return dimensions

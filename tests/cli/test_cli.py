@@ -222,7 +222,8 @@ def test_ended_by_a_signal_it_leaves_nothing(run, photo, tmp_path, sent, status)
     before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.getsignal(signal.SIGTERM)
     threading.Thread(target=end, daemon=True).start()
     try:
-        found = run("reconstruct", photo, "--solver", "gradient", "--epochs", 10**6, "--out", "out")[0]
+        found, _, told = run("reconstruct", photo, "--solver", "gradient", "--epochs", 10**6, "--out", "out")
+        assert told.endswith("\ncoordnet: interrupted\n")
     except SystemExit as ended:
         found = ended.code
     finally:

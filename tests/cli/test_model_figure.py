@@ -9,6 +9,7 @@ from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.plots.model import plane
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
+from coordnet.restore.denoise import denoise
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -50,3 +51,11 @@ def test_a_fourier_model_without_a_learned_spectrum_shows_that_of_its_signal(run
     assert "a signal of 12×10×3" in out
     assert "fourier encoding of" in out
     assert (tmp_path / "out" / "figure.png").stat().st_size > 5000
+
+
+@pytest.mark.figures
+def test_a_model_of_a_filtered_picture_has_no_method_of_a_fit(run):
+    denoise(synthetic_photograph(12, 10), 0.002, prior=Adaptive()).fit.save("model.safetensors")
+    status, out, _ = run("analyze", "model.safetensors", "--out", "out")
+    assert status == 0
+    assert "fitted by" not in out
