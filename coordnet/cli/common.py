@@ -52,6 +52,7 @@ DemosaickerText = Annotated[
     ),
 ]
 PriorText = Annotated[str, Option(help=f"auto, {PRIOR_NAMES}.")]
+Robust = Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")]
 Uncertainty = Annotated[
     bool,
     Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
@@ -194,7 +195,7 @@ class Fitting:
     ] = None
     prior: Annotated[str, Option(help=f"auto, none, {PRIOR_NAMES}.")] = "auto"
     denoiser: DenoiserText = None
-    robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
+    robust: Robust = False
     encoding: Annotated[
         str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")
     ] = None
@@ -322,6 +323,7 @@ class Gridding:
         list[float] | None, Option(parser=number, help="Number that stands for a missing value, such as -9999.")
     ] = None
     prior: PriorText = "auto"
+    robust: Robust = False
     sure: Annotated[
         bool | None,
         Option(

@@ -50,7 +50,7 @@ def from_table(path: Path, asked: Gridding, common: Common) -> None:
     nodes = math.prod(axis.covering(step) for axis, step in zip(named, spacing, strict=True))
     refuse_large("`spacing`", nodes, common.memory_bytes)
     with results(common, "grid", path.stem) as (staging, final):
-        method = choose(read.samples, prior=prior, progress=common.progress)
+        method = choose(read.samples, prior=prior, robust=asked.robust, progress=common.progress)
         if method.prior is not None:
             method = replace(method, prior=method.prior.seeded(common.seed))
         fit, fitting = once(lambda: method.fit(read.samples, progress=common.progress))

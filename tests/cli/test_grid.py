@@ -151,6 +151,17 @@ def test_a_column_of_sigma_weighs_the_points(grid, tmp_path):
         assert float(np.abs(found["level"] - np.sin(found["day"])).max()) < 0.1
 
 
+def test_outliers_move_a_robust_grid_little(grid, tmp_path):
+    values = temperature(PLACES)
+    values[::15] += 30
+    np.savetxt(tmp_path / "a.csv", np.c_[PLACES, values], delimiter=",", header="lon,lat,t2m", comments="")
+    _, folder = grid(tmp_path / "a.csv", "--spacing", 1, "--max-distance", 2, "--robust", "--no-uncertainty")
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        truth = temperature(np.stack(np.meshgrid(found["lon"], found["lat"]), axis=-1).reshape(-1, 2))
+        error = found["t2m"] - truth.reshape(found["t2m"].shape)
+        assert float(np.sqrt((error**2).mean())) < 0.3
+
+
 def test_few_points_have_no_score(grid, tmp_path):
     (tmp_path / "a.csv").write_text("x,y,v\n0,0,1\n1,0,2\n0,1,3\n")
     record, folder = grid(tmp_path / "a.csv")
