@@ -25,6 +25,7 @@ from coordnet.sampling.samples import Geometry, Samples
 
 LONGEST_FIT = 300.0  # seconds of one core that a prior takes unasked at most, by its own estimate
 FEWEST_SNAPPED = 1_000  # points whose nearest nodes are fitted unasked at least: fewer are to take a second
+BY_ENCODERS = ("similarity", "printed")  # blends of points along encoders of the axes, which Fourier's has not
 Solver = Literal["closed-form", "gradient"]
 Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
@@ -94,6 +95,7 @@ def choose_prior(
     - learned: whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of
       others
     """
+    fourier = fourier and samples.geometry.blending not in BY_ENCODERS
     geometry = samples.on_even_nodes(finer=True).geometry if fourier else samples.geometry
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}
@@ -118,7 +120,7 @@ def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "c
     skip samples, and for priors at unequal coordinates, by blending.
     """
     smooth_row = len(geometry.grid) == 1 and geometry.is_strided and prior is not None
-    if geometry.blending in ("similarity", "printed"):  # these blend along encoders of the axes
+    if geometry.blending in BY_ENCODERS:
         return Gaussian
     blends = not geometry.is_even and prior is not None
     fourier = blends or (prior is not None and prior.learns) or Setting(geometry).is_long or smooth_row
