@@ -52,7 +52,7 @@ def test_priors_suit_the_samples(dims):
     others = [*["local"] * (dims in (2, 3)), *["evolving"] * (dims > 2), *["kriging"] * (dims in (2, 3))]
     assert names(random) == ["adaptive", *plates, *others]
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
-    assert names(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == ["adaptive", *plates]
+    assert names(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == ["adaptive", *plates, *["kriging"] * (dims < 4)]
 
 
 def test_encoders_suit_the_prior_and_the_length():
@@ -174,3 +174,11 @@ def test_priors_that_are_named_are_fitted_to_masks_of_every_second_node():
     for prior in (cn.Stack((cn.Adaptive(), cn.Local(noise=0.05))), cn.Denoiser(lambda x, sigma: x, noise=0.05)):
         tried = [candidate.prior for candidate in cn.fit(samples, prior=prior).report.candidates]
         assert "adaptive" in tried and "spline" not in tried
+
+
+@pytest.mark.parametrize("blending", ["similarity", "printed"])
+def test_points_that_encoders_blend_are_fitted_by_default(blending, generator):
+    points = 0.9 * torch.rand(60, 2, generator=generator, dtype=torch.float64)
+    fit = cn.fit(Samples(ScatteredPoints((8, 8), points, blending=blending), points.cos()))
+    assert float((fit(points) - points.cos()).abs().max()) < 0.05
+    assert "Gaussian" in repr(fit)

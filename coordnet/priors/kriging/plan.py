@@ -57,14 +57,14 @@ class KrigingPlan(Plan):
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
         super().__init__(encoding, geometry, **options)
-        self.is_plain_row = dimensions(geometry.grid) == 1 and not geometry.is_laid
+        self.is_plain_row = dimensions(geometry.grid) == 1 and not _are_points(geometry)
         self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
         self.prior = prior
 
     def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
-        """Return whether samples are few, or a stationary prior is the best of those that were tried, or close."""
+        """Return whether samples are points or few, or a stationary prior is the best of those tried, or close."""
         known = self.geometry.density * math.prod(self.geometry.grid)
-        if self.geometry.is_laid or self.is_plain_row or known <= FEW_KRIGED:
+        if _are_points(self.geometry) or self.is_plain_row or known <= FEW_KRIGED:
             return True
         stationary = [error for prior, error in errors.items() if prior.stationary == prior]
         return bool(stationary) and min(stationary) <= CLOSE * min(errors.values())
@@ -110,24 +110,29 @@ def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *s
     roots = np.sqrt(weights)
     y = values.cpu().double().flatten(1)[:, known].T.numpy() * roots[:, None]
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
-    blocks = [(x[near], roots[near], y[near, None]) for near in _blocks(x, is_laid=geometry.is_laid)]
+    blocks = [(x[near], roots[near], y[near, None]) for near in _blocks(x, are_points=_are_points(geometry))]
     tried, error = partial(likeliest, blocks, prior.nuggets), partial(left_out_error, blocks)
     return searched(prior, distance, geometry.grid, tried, error)
 
 
-def _blocks(x: Float[np.ndarray, "n axes"], *, is_laid: bool) -> list[Int[np.ndarray, " _"]]:
+def _blocks(x: Float[np.ndarray, "n axes"], *, are_points: bool) -> list[Int[np.ndarray, " _"]]:
     """Return the ``MOST_DECIDING`` samples in the middle, or nearest to several of more than ``MOST_DENSE`` samples.
 
-    These are spread along the longest axis. Of up to ``MOST_DENSE`` points on nodes that were ``laid`` for them,
-    ``MOST_DRAWN`` are drawn at random instead: those in the middle may be of one cluster, which says nothing of others.
+    These are spread along the longest axis. Of up to ``MOST_DENSE`` points between nodes ``MOST_DRAWN`` are drawn at
+    random instead: those in the middle may be of one cluster, which says nothing of others.
     """
-    if is_laid and len(x) <= MOST_DENSE:
+    if are_points and len(x) <= MOST_DENSE:
         return [np.sort(np.random.default_rng(0).permutation(len(x))[:MOST_DRAWN])]
     middles = np.median(x, axis=0)[None]
     if len(x) > MOST_DENSE:
         along = np.argsort(x[:, np.ptp(x, axis=0).argmax()], kind="stable")
         middles = x[along[(2 * np.arange(DECIDING_BLOCKS) + 1) * len(x) // (2 * DECIDING_BLOCKS)]]
     return [np.sort(np.abs(x - middle).sum(1).argsort()[:MOST_DECIDING]) for middle in middles]
+
+
+def _are_points(geometry: Geometry) -> bool:
+    """Whether samples are points between nodes, anywhere."""
+    return geometry.closed_form_blend is not None
 
 
 def _places(geometry: Geometry) -> tuple[Tensor, Float[np.ndarray, "n axes"], Float[np.ndarray, " n"]]:
