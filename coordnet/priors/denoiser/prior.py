@@ -19,16 +19,12 @@ from coordnet.plans.nugget import SHOWS
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
+from coordnet.priors.denoiser.areas import DenoisedAreaPlan
 from coordnet.priors.denoiser.named import NAMES, network_of, whole
 from coordnet.priors.denoiser.parameters import DenoiserParameters, takes_all_noise
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, RELAXATION, Scale, entries, falling, plug_and_play
-from coordnet.priors.denoiser.refined import (
-    DenoisedAreaPlan,
-    DenoisedMeasurementPlan,
-    DenoisedMosaicPlan,
-    DenoisedNoisePlan,
-)
+from coordnet.priors.denoiser.refined import DenoisedMeasurementPlan, DenoisedMosaicPlan, DenoisedNoisePlan
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import HOPE, least_squares_weight, sure_share
 from coordnet.priors.stack import Stack
