@@ -15,6 +15,7 @@ from coordnet.priors.denoiser.named import network_of
 from coordnet.priors.denoiser.parameters import PilotedPrior
 from coordnet.priors.denoiser.pictures import SYMMETRIES, called, on_device, turned, turned_back
 from coordnet.priors.denoiser.refined import DenoisedMosaicPlan, Signal
+from coordnet.priors.local import Local
 from coordnet.sampling.patterns import BAYER_PATTERNS, Bayer
 from coordnet.sampling.samples import Geometry
 
@@ -31,7 +32,7 @@ class Demosaicker(PilotedPrior):
     ``f(mosaic)`` takes pictures (batch, 3, height, width) in [0, 1] that are 0 where a color was not measured, and
     returns all colors, of smaller pictures too that lack up to 32 pixels at each border. The mean over four symmetries
     of the square is taken. It gets the weight that suits the mosaic of the other estimate in another phase; where that
-    is 0, the result is that without it, to the bit.
+    is 0, the result is that without it, to the bit, as it is for mosaics with noise, which the function would keep.
 
     Attributes
     ----------
@@ -46,8 +47,8 @@ class Demosaicker(PilotedPrior):
     Raises
     ------
     ValueError
-        If f is not callable or there is no such pattern; from a fit also if the samples are no Bayer mosaic without
-        noise, or f raises an error or returns smaller pictures or values that are not finite.
+        If f is not callable or there is no such pattern; from a fit also if the samples are no Bayer mosaic of equal
+        weights, or f raises an error or returns smaller pictures or values that are not finite.
 
     Notes
     -----
@@ -77,12 +78,16 @@ class Demosaicker(PilotedPrior):
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for a demosaicker", type(encoding).__name__)
         if not is_bayer(geometry):
-            raise _checks.wrong("geometry", "a Bayer mosaic without noise for a demosaicker", type(geometry).__name__)
+            raise _checks.wrong("geometry", "a Bayer mosaic of equal weights", type(geometry).__name__)
         return DemosaickedPlan(encoding, geometry, self, self.pilot_for(geometry), **options)
 
     def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
         """Return the prior with a pilot: the one it has, or the prior that suits the mosaic."""
         return self if self.pilot is not None else replace(self, pilot=others())
+
+    def with_noise(self, sigma: float) -> Prior:
+        """Return the pilot with the noise: the function would keep it, and gets no weight."""
+        return (self.pilot or Local()).with_noise(sigma)
 
 
 class DemosaickedPlan(DenoisedMosaicPlan):

@@ -26,7 +26,6 @@ from coordnet.priors.denoiser.plug_and_play import (
     RELAXATION,
     Nearest,
     Scale,
-    cell_means,
     entries,
     falling,
     measured,
@@ -41,23 +40,10 @@ from coordnet.priors.local.weights import (
     sure_share,
     typical,
 )
-from coordnet.sampling.grids import AreaLattice, CellMeans, MaskedLattice
+from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.samples import Geometry
 
 Signal = Float[Tensor, "channels *lattice"]
-# The first and the last standard deviation, relative to the error of the half, and their number, of colors and of gray
-# pictures. Three steps enlarge photographs in color by 0.1 to 0.2 dB less than five. Five gain nothing on gray ones,
-# where each step takes a third of the time without a denoiser; in color it is a seventh.
-COLOR_STEPS, GRAY_STEPS = (4.5, 0.7, 5), (3.5, 1.0, 3)
-# Cells of the half of the middle of a picture that give the weight: on half as many, one photograph of twelve has none.
-MOST_HALVED = 2**12
-FEWEST_CELLS = 24  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
-# Share of the half's squared error that the denoiser must take away, or it gets no weight. With 0.06 photographs in
-# color gain 0.08 dB less in the mean; with 0.01 a terrain and a moon lose 0.2 and 0.4 dB.
-LEAST_GAIN = 0.03
-# Error of the half, relative to the range, below which the denoiser gets no weight: the steps of 8 bits are as large
-# then. On a part of a retina it would lose 0.1 dB, and 0.9 dB on a smaller one.
-LEAST_HALF_ERROR = 0.005
 # Pixels of the middle of a picture whose mosaic of another phase gives the weight. On three 128² crops 2**15 pixels
 # change the result by -0.03, 0.00 and +0.04 dB and take a third longer.
 WEIGHED_PIXELS = 2**13
@@ -159,59 +145,6 @@ class RefinedPlan(Plan):
         scale = self.scale(start)
         nearest = self.nearest(values, scale)
         return scale.back(plug_and_play(scale.into(start), sigmas, self.denoiser, nearest, RELAXATION))
-
-
-class DenoisedAreaPlan(RefinedPlan):
-    """Divide the cells of a picture by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
-
-    Unless the samples have noise, the means of the result over the cells are the samples. The weight follows from the
-    same steps on the picture's own half, or that of the middle of a large picture, whose truth is known; the pilot has
-    mostly divided that half already, for a weight of its own. The noise of the half is assumed to be that of the
-    picture, although means of noisy pixels have less: what seems to be noise is often fine texture, which the denoiser
-    would remove, so that errors at the half then lower its weight.
-    """
-
-    halved: Float[Tensor, "1 channels *cells"] | None = None  # the pilot's result for the whole picture's half
-    rounded_from = 0.01  # with 0.03, enlargements gain 0.03 dB and take a sixth longer
-
-    def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
-        return cell_means(scale.into(values), self.geometry.cells, self.noise(scale))  # type: ignore[attr-defined]
-
-    def after(self, fitted: Fitted) -> "DenoisedAreaPlan":
-        """Return the plan with what the pilot made of the half, if it did."""
-        plan = copy.copy(self)
-        plan.halved = fitted.halved
-        return plan
-
-    def weighed(self, values: Float[Tensor, "channels *cells"], estimate: Signal) -> tuple[float, Sequence[float]]:
-        """Return the weight that suits the picture's own half, and steps that suit its error."""
-        cells = (2, 2)
-        part = middle(tuple(max(1, n // 2) for n in values.shape[1:]), MOST_HALVED)
-        if min(s.stop - s.start for s in part) < FEWEST_CELLS:
-            return 0.0, ()
-        inside = (..., *(slice(s.start * cell, s.stop * cell) for s, cell in zip(part, cells, strict=True)))
-        truth = values[inside]
-        even = tuple(truth.shape[1:])
-        half, geometry = CellMeans(even, cells)(truth), AreaLattice(even, cells)
-        plan = self.like(FourierEncoding.on(geometry.pixels), geometry)
-        if self.halved is None:
-            pilot = plan.start.fit(half.movedim(0, -1)).render(even).movedim(-1, 0)
-        else:
-            pilot = self.halved[0][inside]
-        error = (pilot - truth).double().flatten()
-        level = float(error.square().mean().sqrt())
-        if level < LEAST_HALF_ERROR * self.scale(pilot).span:
-            return 0.0, ()
-        second = (plan.refined(pilot, half, self._steps(level, pilot)) - truth).double().flatten()
-        alike = math.prod(cells) * len(values)  # errors within a cell are alike
-        weight = min(least_squares_weight(error, second, alike, LEAST_GAIN), sure_share(error, second, alike))
-        return weight, self._steps(level, estimate)
-
-    def _steps(self, error: float, start: Signal) -> Sequence[float]:
-        """Return the standard deviation of each step from a start with an error, relative to its range."""
-        level = error / self.scale(start).span
-        first, last, count = COLOR_STEPS if len(start) > 1 else GRAY_STEPS
-        return falling(first * level, last * level, count)
 
 
 class DenoisedMosaicPlan(RefinedPlan):

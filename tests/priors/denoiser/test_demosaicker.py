@@ -93,6 +93,14 @@ def test_what_does_not_suit_changes_nothing(f, ours):
     assert torch.equal(weighed.signal, ours.signal) and weighed.report.prior == ours.report.prior
 
 
+def test_a_mosaic_with_noise_is_that_of_the_other_estimate():
+    found = cn.demosaic(RAW, sigma=0.1, prior=cn.Demosaicker(gray))
+    assert torch.equal(found.signal, cn.demosaic(RAW, sigma=0.1).signal)
+    pilot = cn.Denoiser(lambda x, _: x)
+    assert cn.Demosaicker(gray, pilot=pilot).with_noise(0.1) == pilot.with_noise(0.1)
+    assert cn.Demosaicker(gray).takes_noise  # so that it is looked for
+
+
 @pytest.mark.slow
 def test_the_other_estimate_is_that_of_its_pilot():
     picture = synthetic_photograph(8, 8)
@@ -122,8 +130,6 @@ def test_what_it_does_not_suit_is_refused():
     for samples in (cn.sample(picture, "random:0.5"), cn.sample(picture, "entries:0.5"), cn.sample(picture, "full")):
         with pytest.raises(ValueError, match="`geometry`: expected a Bayer mosaic"):
             cn.fit(samples, prior=prior)
-    with pytest.raises(ValueError, match="because the samples have noise"):
-        cn.demosaic(picture[..., 0], sigma=0.1, prior=prior)
     samples = cn.sample(picture, "bayer:RGGB")
     with pytest.raises(ValueError, match="`encoding`: expected a FourierEncoding"):
         cn.fit_closed_form(cn.ComplexEncoding.like(cn.Gaussian, samples), samples, prior=prior)

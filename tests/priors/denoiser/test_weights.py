@@ -12,16 +12,10 @@ import coordnet as cn
 from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import CenteredValues, Fitted
-from coordnet.priors.denoiser import refined
+from coordnet.priors.denoiser import areas, refined
+from coordnet.priors.denoiser.areas import COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR
 from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, Scale
-from coordnet.priors.denoiser.refined import (
-    ADDED,
-    COLOR_STEPS,
-    GRAY_STEPS,
-    LEAST_HALF_ERROR,
-    WEIGHED_ROUNDS,
-    DenoisedNoisePlan,
-)
+from coordnet.priors.denoiser.refined import ADDED, WEIGHED_ROUNDS, DenoisedNoisePlan
 from coordnet.priors.local.demosaicing import LocalMosaicPlan
 from coordnet.priors.local.weights import (
     least_squares_share,
@@ -383,7 +377,7 @@ def test_the_steps_of_an_enlargement_are_multiples_of_the_error_of_the_picture_s
 
 
 def test_an_enlargement_is_tried_from_what_its_pilot_made_of_the_middle_of_the_half(monkeypatch):
-    monkeypatch.setattr(refined, "MOST_HALVED", 30**2)
+    monkeypatch.setattr(areas, "MOST_HALVED", 30**2)
     truth, given = synthetic_photograph(64, 65), []
     truth = (truth - truth.mean((0, 1))).movedim(-1, 0)
     geometry = cn.AreaLattice((128, 130), (2, 2))
@@ -424,7 +418,33 @@ def test_a_denoiser_of_enlargements_has_to_be_better_than_chance(monkeypatch, ev
     plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
     plan.halved = (truth + error).unsqueeze(0)
     monkeypatch.setattr(type(plan), "refined", lambda *_: truth + (0.0 if everywhere else error.clamp(max=0.02)))
+    monkeypatch.setattr(type(plan), "_in_phase", lambda *_: 0.0)
     assert plan.weighed(truth, truth)[0] == everywhere
+
+
+@pytest.mark.parametrize(
+    ("half", "in_phase", "weight"), [(0.5, 0.9, 0.5), (0.5, 0.6, 0.0), (0.3, 0.9, 0.0), (1.0, 0.6, 0.0)]
+)
+def test_a_small_gain_at_the_half_has_to_suit_another_phase_of_the_estimate(monkeypatch, half, in_phase, weight):
+    truth, generator = synthetic_photograph(48, 48).movedim(-1, 0), torch.Generator().manual_seed(0)
+    error, other = (0.02 * torch.randn(truth.shape, generator=generator) for _ in range(2))
+    energy = 0.15 / half**2  # of a step that takes 0.15 of the squared error away
+    step = math.sqrt(energy - (half * energy) ** 2) * other - half * energy * error
+    geometry = cn.AreaLattice((96, 96), (2, 2))
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    plan.halved = (truth + error).unsqueeze(0)
+    monkeypatch.setattr(type(plan), "refined", lambda *_: truth + error + step)
+    monkeypatch.setattr(type(plan), "_in_phase", lambda *_: in_phase)
+    assert plan.weighed(truth, truth)[0] == pytest.approx(weight, abs=0.05)
+
+
+def test_another_phase_has_cells_of_the_estimate_that_are_moved_by_half_of_one(monkeypatch):
+    truth, given = synthetic_photograph(96, 90).movedim(-1, 0), []
+    geometry = cn.AreaLattice((96, 90), (2, 3))
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.on(geometry.pixels), geometry)
+    monkeypatch.setattr(type(plan), "refined", lambda _, pilot, means, steps: given.append(means) or pilot)
+    plan._in_phase(truth, 48 * 30, 0.1)
+    torch.testing.assert_close(given[0], avg_pool2d(truth[:, 1:-1, 1:-2], (2, 3)))
 
 
 @pytest.mark.slow
