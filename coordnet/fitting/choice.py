@@ -34,11 +34,10 @@ Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 def suited(setting: Setting, *, skips: bool = True) -> Prior | None:
     """Return what "auto" stands for: the stack for a lattice that skips nodes where the gaps are these nodes.
 
-    Noise is told from hidden samples of a mask, which such a lattice has not, and a single prior is for the gaps. So
-    are all priors unless the fit ``skips`` nodes.
+    A single prior is for the gaps. So are all priors unless the fit ``skips`` nodes.
     """
     even = setting.geometry.without_gaps
-    if skips and even is not setting.geometry and setting.fourier and not (setting.robust or setting.nugget):
+    if skips and even is not setting.geometry and setting.fourier and not setting.robust:
         if isinstance(stack := _suited(replace(setting, geometry=even)), Stack):
             return replace(stack, skips=True)
     return _suited(setting)
@@ -99,12 +98,16 @@ def choose_prior(
     geometry = samples.on_even_nodes(finer=True).geometry if fourier else samples.geometry
     weighs = not is_mosaic(geometry.weights)  # mosaics are not weighed by hidden samples
     weights = anisotropies(samples) if weighs and fourier and not robust else {}
-    noise = nugget(samples.without_gaps() if skips else samples, weights.get(LOWEST, ())) if weighs else 0.0
+    seen = samples.without_gaps() if skips else samples
+    noise = nugget(seen, weights.get(LOWEST, ())) if weighs else 0.0
     if noise and len(channel_groups(samples)) > 1:  # groups of channels have no noise in common
         noise = 0.0
-    geometry = geometry.with_gaps if fourier and (noise or not geometry.is_strided) else geometry
-    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, noise, weights)
+    geometry = geometry if geometry.is_strided or not fourier else geometry.with_gaps
+    among = 0.0 if seen.geometry.is_strided else noise
+    setting = Setting(geometry, samples.channels, samples.values.device, fourier, robust, among, weights)
     prior = suited(setting, skips=skips)
+    if isinstance(prior, Stack) and seen.geometry.is_strided:
+        prior = replace(prior, lattice_noise=noise)
     return Adaptive() if learned and not (prior and prior.learns) else prior
 
 

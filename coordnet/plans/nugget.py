@@ -1,9 +1,10 @@
 """The nugget of samples on a lattice with gaps: the standard deviation of white noise, as close samples show it."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,7 +14,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from coordnet.plans.hold_out import middle
-from coordnet.plans.matern import Decomposed, covariance, decomposed, restricted_likelihoods
+from coordnet.plans.matern import Decomposed, covariance, decomposed, pivoted, restricted_likelihoods
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
@@ -38,7 +39,10 @@ WINDOW = ByAxes({1: 196, 2: 14, 3: 6})  # samples along each axis of a window of
 # Smoothness and length scales, in samples, of the Gaussian processes that windows of such a lattice are compared with,
 # and variances of the noise on them, relative to the process's.
 WINDOW_SMOOTHNESSES, WINDOW_SCALES = (0.5, 1.5, 2.5), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-WINDOW_NUGGETS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
+# Along each axis in turn the processes may vary ``STRETCH`` times less: a field that varies more along one axis looks
+# as if it had noise otherwise. Exponents p of covariances exp(-r^p), and their scales: rough signals without noise.
+STRETCH, STRETCHED_SMOOTHNESSES, STRETCHED_SCALES = 3.0, (0.5, 1.5), (1.0, 2.0, 4.0, 8.0)
+ROUGH_EXPONENTS, ROUGHEST_EXPONENTS, ROUGH_SCALES = (0.75, 1.25, 1.5), (0.25, 0.5), (1.0, 4.0, 16.0, 64.0)
 # Samples of a window of a whole row, and the largest number of windows. ``ROW_NOISES`` are the variances of noise that
 # are tried, relative to the mean square of the windows, and ``ROW_NUGGETS`` those relative to the variance of a
 # window's process. On 30 rows with noise of 2 to 30 % of their deviation, windows of 128 and 196 samples estimate it
@@ -51,13 +55,10 @@ ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspac
 HURST = (0.6, 0.75, 0.9)
 SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
 LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
-# Least gain in log-likelihood by noise, for each sample and in the median of the windows, with which noise is found. It
-# was settled on 256 crops of gray photographs, in which texture gains up to 0.046, and 39 fields with noise of 0.05 in
-# [0, 1].
-LIKELIER = 0.05
-# Deviation relative to the range up to which noise on such a lattice is not removed: the grain of photographs is alike
-# at neighboring nodes, so that smoothing loses up to 5 dB between the samples.
-LATTICE_GRAIN = 0.03
+HALF_WITHIN = 0.6745  # deviations of a normal distribution within which half of the values are
+LIKELIER = 4.0  # least gain in log-likelihood by noise that all windows of a lattice share
+MOST_LATTICE_WINDOWS = 64  # windows of a lattice that tell its noise at most, spread over it
+LATTICE_GRAIN = 0.007  # that grain on a lattice that skips nodes: sixteen photographs seem to have less
 NEIGHBOR_REACH = ByAxes({1: 4, 2: 2, 3: 1})  # largest distance along each axis of the neighbors that predict a sample
 HIDDEN_PARTS = 4  # parts of a lattice that are hidden in turn to find the error of that prediction
 # Least squared error of that prediction relative to the estimated variance of the noise: white noise cannot be
@@ -81,10 +82,10 @@ def nugget(samples: Samples, anisotropy: tuple[float, ...] = ()) -> float:
     nugget.
 
     On a lattice that skips nodes this fails, since all nearest neighbors are at the same distance. There each window is
-    compared with Gaussian processes of Matérn's covariance, with noise and without, and there is noise if windows are
-    much likelier with it. Two things are mistaken for noise and ruled out: fine texture of a picture is in all channels
-    alike, so that only differences of channels are compared; a narrow band of frequencies is predicted by neighbors
-    (``unpredicted``).
+    compared with Gaussian processes of Matérn's covariance, beside noise that all windows share, and with these and
+    rougher ones without noise; there is noise if that is likelier. Two things are mistaken for noise and ruled out:
+    fine texture of a picture is in all channels alike, so that only differences of channels are compared; a narrow band
+    of frequencies is predicted by neighbors (``unpredicted``).
 
     On a lattice with gaps the ``anisotropy`` a_j scales distances to (Σ x_j² / a_j)^(1/2). With three axes or more,
     texture that moves is mistaken for noise, too: the variance is at most the error with which samples that have all
@@ -106,7 +107,8 @@ def nugget(samples: Samples, anisotropy: tuple[float, ...] = ()) -> float:
         channels = zip(np.moveaxis(known, -1, 0), np.moveaxis(values, -1, 0), strict=True)
         variance = float(np.mean([_variance(mask, y, anisotropy) for mask, y in channels]))
         if values.ndim > 3 and variance:
-            variance = min(variance, unpredicted(values, known))
+            errors = unpredicted(values, known)
+            variance = min(variance, float(np.square(errors).mean()) if errors.size else math.inf)
     deviation, grain = math.sqrt(variance), LATTICE_GRAIN if geometry.is_strided else GRAIN
     return deviation if deviation > grain * float(np.ptp(values[known])) else 0.0
 
@@ -141,21 +143,26 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     y = y[:, np.ptp(y, axis=0) > 0]
     if y.size == 0:
         return 0.0
-    gains, variances = gains_by_noise(y, window, white=channels == 1)
-    variance = float(np.median(variances))
-    is_noise = np.median(gains) > LIKELIER * len(y) and variance * LEAST_ERROR < unpredicted(values)
-    return variance if is_noise else 0.0
+    y = y[:, np.linspace(0, y.shape[1] - 1, min(y.shape[1], MOST_LATTICE_WINDOWS)).round().astype(int)]
+    smooth, plain, roughest = _lattice_covariances(window)
+    shared = _shared_noise(y, smooth)
+    rivals = [*plain, *roughest] if channels == 1 else plain  # texture of one channel may be nearly white
+    without = [restricted_likelihoods(k, y[:, None], np.zeros(1))[0][:, 0] for k in rivals]
+    gain = shared.likelihood - np.max([shared.without, *without], 0).sum()
+    errors = unpredicted(values)
+    # Noise is everywhere, so that most errors are as large; those at edges and spikes are few.
+    usual = (float(np.median(np.abs(errors))) / HALF_WITHIN) ** 2
+    shows = SHOWS * float(np.square(errors).mean()) < shared.variance
+    is_noise = gain > LIKELIER and shows and LEAST_ERROR * shared.variance < usual
+    return shared.variance if is_noise else 0.0
 
 
 def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     """Return the standard deviation of white noise on a whole row, whose channels are in one unit.
 
-    It is the one of greatest likelihood for all windows of the row, each of which has the Gaussian process that suits
-    it best beside this noise; 0 if processes without noise are likelier. With the variance v of a process of largest
-    likelihood l for a nugget g, the likelihood for noise of variance s², so that the process has s² / g, is
-    l - f / 2 (r - 1 - log r) with r = v g / s² and f degrees of freedom. Where one process without noise explains all
-    windows, as its parameters are fewer, the noise is what it leaves (``_alike``): by Akaike's criterion each parameter
-    counts 1 in the logarithm.
+    It is the one of greatest likelihood for all windows of the row (``_shared_noise``); 0 if processes without noise
+    are likelier. Where one process without noise explains all windows, as its parameters are fewer, the noise is what
+    it leaves (``_alike``): by Akaike's criterion each parameter counts 1 in the logarithm.
 
     Akaike, "A new look at the statistical model identification" (1974).
     """
@@ -166,18 +173,12 @@ def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     y = y[:, np.ptp(y, axis=0) > 0]
     if y.size == 0:
         return 0.0
-    by_process = [restricted_likelihoods(k, y[:, None], ROW_NUGGETS) for k in _window_covariances((length,))[:-1]]
-    likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
-    tried, totals = float(np.square(y - y.mean(0)).mean()) * ROW_NOISES, []
-    for variance in tried:
-        r = variances[..., 1:] * ROW_NUGGETS[1:] / variance
-        totals.append((likelihoods[..., 1:] - 0.5 * (length - 1) * (r - 1 - np.log(r))).max((1, 2)).sum())
-    own = likelihoods[..., 0].max(1).sum()
-    best, alike, low = max(totals), *_alike(y)
+    shared, (alike, low) = _shared_noise(y, _window_covariances((length,))), _alike(y)
+    own = shared.without.sum()
     fewer = 2 * y.shape[1] - 1  # parameters: each window has a variance and a scale of its own, beside the noise
-    if max(best, own) < alike + fewer:
+    if max(shared.likelihood, own) < alike + fewer:
         return low
-    return math.sqrt(tried[np.argmax(totals)]) if best > own else 0.0
+    return math.sqrt(shared.variance) if shared.likelihood > own else 0.0
 
 
 def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
@@ -194,7 +195,7 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     rough = [0.5 * ((lags + 1) ** e - 2 * lags**e + np.abs(lags - 1) ** e) for e in 2 * np.array(HURST)]
     rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
     totals, noises = [], []
-    for k in [*_window_covariances((length,))[:-1], *map(decomposed, rough)]:
+    for k in [*_window_covariances((length,)), *map(decomposed, rough)]:
         likelihoods, variances = restricted_likelihoods(k, y[:, None], ROW_NUGGETS)
         shared = variances.mean(0)
         totals.append((likelihoods + 0.5 * (length - 1) * np.log(variances / shared)).sum(0))
@@ -206,11 +207,12 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
 
 def unpredicted(
     values: Float[np.ndarray, "*lattice channels"], known: Bool[np.ndarray, "*lattice channels"] | None = None
-) -> float:
-    """Return the mean squared error of the best linear prediction of samples by their neighbors, cross-validated.
+) -> Float[np.ndarray, " n"]:
+    """Return the errors of the best linear prediction of samples by their neighbors, cross-validated.
 
-    White noise cannot be predicted, so that the error is at least its variance. Neighbors in opposite directions have
-    the same coefficient. It is infinite if fewer than ``FEWEST_KNOWN`` known samples have all neighbors.
+    White noise cannot be predicted, so that their variance is at least that of the noise. Neighbors in opposite
+    directions have the same coefficient. There are none if fewer than ``FEWEST_KNOWN`` known samples have all
+    neighbors.
     """
     shape = values.shape[:-1]
     reach = [min(NEIGHBOR_REACH[sum(n > 1 for n in shape)], (n - 1) // 2) for n in shape]
@@ -219,43 +221,76 @@ def unpredicted(
     if known is not None:
         around = around[sliding_window_view(known, size, axes).reshape(around.shape).all(1)]
         if len(around) < FEWEST_KNOWN:
-            return math.inf
+            return np.zeros(0)
     half = around.shape[1] // 2
     pairs, own = around[:, :half] + around[:, :half:-1], around[:, half]
     pairs = np.concatenate([pairs, np.ones((len(own), 1))], 1)
-    squares = 0.0
+    errors = []
     for hidden in np.array_split(np.arange(len(own)), HIDDEN_PARTS):
         shown = np.ones(len(own), dtype=bool)
         shown[hidden] = False
         weights = np.linalg.lstsq(pairs[shown], own[shown])[0]
-        squares += float(np.square(own[hidden] - pairs[hidden] @ weights).sum())
-    return squares / len(own)
+        errors.append(own[hidden] - pairs[hidden] @ weights)
+    return np.concatenate(errors)
 
 
-def gains_by_noise(
-    y: Float[np.ndarray, "samples windows"], window: tuple[int, ...], *, white: bool
-) -> tuple[Float[np.ndarray, " windows"], Float[np.ndarray, " windows"]]:
-    """Return the gain in each window's log-likelihood by noise, and the variance of that noise.
+class SharedNoise(NamedTuple):
+    """White noise that all windows of a signal share, and what speaks for it."""
 
-    Both likelihoods are those of the process that suits the window best. With ``white``, that without noise may be
-    white itself, as texture of one channel may be.
+    variance: float  # the variance of greatest likelihood
+    likelihood: float  # the logarithm of that likelihood, of all windows together
+    without: Float[np.ndarray, " windows"]  # that of each window, by the likeliest process without noise
+
+
+def _shared_noise(y: Float[np.ndarray, "samples windows"], processes: Sequence[Decomposed]) -> SharedNoise:
+    """Return the noise of greatest likelihood for windows, each of which has the process that suits it best beside it.
+
+    With the variance v of a process of largest likelihood l for a nugget g, the likelihood for noise of variance s², so
+    that the process has s² / g, is l - f / 2 (r - 1 - log r) with r = v g / s² and f degrees of freedom.
     """
-    nuggets = np.array(WINDOW_NUGGETS)
-    by_process = [restricted_likelihoods(k, y[:, None], nuggets) for k in _window_covariances(window)]
+    by_process = [restricted_likelihoods(k, y[:, None], ROW_NUGGETS) for k in processes]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
-    noisy, noises = (x[:, :-1, 1:].reshape(y.shape[1], -1) for x in (likelihoods, variances * nuggets))
-    plain = likelihoods[:, : None if white else -1, 0].max(1)
-    return noisy.max(1) - plain, np.take_along_axis(noises, noisy.argmax(1)[:, None], 1)[:, 0]
+    tried, totals = float(np.square(y - y.mean(0)).mean()) * ROW_NOISES, []
+    for variance in tried:
+        r = variances[..., 1:] * ROW_NUGGETS[1:] / variance
+        totals.append((likelihoods[..., 1:] - 0.5 * (len(y) - 1) * (r - 1 - np.log(r))).max((1, 2)).sum())
+    best = int(np.argmax(totals))
+    return SharedNoise(float(tried[best]), float(totals[best]), likelihoods[..., 0].max(1))
 
 
 @lru_cache(maxsize=4)
 def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
-    """Return the covariances of a window's samples under each process that it is compared with; the last is white."""
+    """Return the covariances of a window's samples under each process that it is compared with."""
     nodes = np.indices(window).reshape(len(window), -1).T
     between = cdist(nodes, nodes)
     kinds = product(WINDOW_SMOOTHNESSES, WINDOW_SCALES)
-    smooth = [decomposed(covariance(smoothness, between / scale)) for smoothness, scale in kinds]
-    return [*smooth, (np.ones(len(nodes)), np.eye(len(nodes)))]
+    return [decomposed(covariance(smoothness, between / scale)) for smoothness, scale in kinds]
+
+
+@lru_cache(maxsize=4)
+def _lattice_covariances(window: tuple[int, ...]) -> tuple[list[Decomposed], ...]:
+    """Return the covariances of a window with which noise is weighed, and two kinds of those without noise.
+
+    The first of these are rough, or have lines along an axis that do not tell of each other. The second are white, or
+    nearly so.
+    """
+    nodes = np.indices(window).reshape(len(window), -1).T
+    long = [axis for axis, n in enumerate(window) if n > 1]
+    kinds = list(product(long if len(long) > 1 else (), STRETCHED_SMOOTHNESSES, STRETCHED_SCALES))
+
+    def along(axis: int, ratio: float, smoothness: float, scale: float) -> Float[np.ndarray, "n n"]:
+        x = nodes / (scale * np.where(np.arange(len(window)) == axis, 1.0, ratio))
+        return covariance(smoothness, cdist(x, x))
+
+    stretched = [decomposed(along(axis, 1 / STRETCH, *kind)) for axis, *kind in kinds]
+    between = cdist(nodes, nodes)
+    lines = [pivoted(along(axis, 1e-3, *kind)) for axis, *kind in kinds]
+    rough, roughest = (
+        [pivoted(np.exp(-((between / scale) ** p))) for p, scale in product(exponents, ROUGH_SCALES)]
+        for exponents in (ROUGH_EXPONENTS, ROUGHEST_EXPONENTS)
+    )
+    white = np.ones(len(nodes)), np.eye(len(nodes))
+    return [*_window_covariances(window), *stretched], [*rough, *lines], [*roughest, white]
 
 
 def _errors(

@@ -64,8 +64,7 @@ class Kriging(KrigingParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[Kriging, ...]":
         """Return kriging for points, for short rows and lattices with gaps, and for those that skip nodes.
 
-        Samples that skip nodes are interpolated: all neighbors are at the same distance, at which a smooth process with
-        noise can hardly be told from a rough one without.
+        Samples that skip nodes are interpolated, since their noise is removed before (``Stack.lattice_noise``).
         """
         geometry = setting.geometry
         is_lattice = geometry.is_strided and geometry.is_nodal and dimensions(geometry.grid) <= 3

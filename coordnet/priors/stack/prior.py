@@ -17,6 +17,7 @@ from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.plans.posterior import Posterior
 from coordnet.priors.base import Cleaning, Learned, Prior
+from coordnet.priors.stack.cleaning import without_noise
 from coordnet.priors.stack.hidden_errors import LEAST
 from coordnet.priors.stack.trial import Trial
 from coordnet.sampling.axes import Axis
@@ -45,6 +46,9 @@ class Stack(Prior):
         errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips nodes,
         with gaps or without, is fitted as one with gaps, of which random samples are hidden: noise is the same at any
         distance.
+    lattice_noise : float
+        The standard deviation of the white noise that is removed from the samples of a lattice that skips nodes before
+        these are interpolated; see ``without_noise``.
     skips : bool
         Whether the candidates are for a lattice that skips nodes, so that a mask of every k-th node is fitted as that
         lattice.
@@ -61,6 +65,7 @@ class Stack(Prior):
     priors: tuple[Prior, ...]
     weights: tuple[float, ...] = ()
     nugget: float = 0.0
+    lattice_noise: float = 0.0
     skips: bool = False
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
@@ -141,7 +146,9 @@ class StackPlan(Plan):
         super().__init__(self.plans[0].encoding, geometry, **options)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        trial, values = None, self._on_nodes(values)
+        trial, values, sigma = None, self._on_nodes(values), self.prior.lattice_noise
+        removes = sigma > 0 and self.plans[0].geometry.is_strided
+        values = without_noise(values, sigma) if removes else values
         if not self.prior.weights:
             options: Any = {"nugget": self.prior.nugget, "progress": self.progress}
             with torch.no_grad():
@@ -159,6 +166,8 @@ class StackPlan(Plan):
         tried, total = ({}, 0.0) if trial is None else (trial.tried, trial.hidden.error(weights))
         compared = tried | {k: 0.0 for k in used if k not in tried}
         report = _report(compared, total, self.prior.priors, weights, reports)
+        if removes:
+            report = replace(report, method=f"white noise of {sigma:.3g} removed; {report.method}")
         return Fitted(coefficients, report, learned)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:

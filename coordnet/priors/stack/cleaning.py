@@ -1,0 +1,56 @@
+"""The samples of a lattice without their noise, for fits that keep samples as they are."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.encodings import FourierEncoding
+from coordnet.linalg.machine import is_tracked
+from coordnet.plans.hold_out import middle
+from coordnet.plans.plan import CenteredValues
+from coordnet.priors.base import Prior
+from coordnet.priors.kriging import Kriging
+from coordnet.priors.local import Local
+from coordnet.priors.local.weights import least_squares_share
+from coordnet.sampling.grids import Lattice
+
+MORE_NOISE = 0.7  # standard deviation of noise that is added for the comparison, relative to that there is
+TRIED = 2**14  # samples of the middle part on which the priors are compared
+LEAST_SHARE = 0.15  # share below which a prior is left out
+
+Values = Float[Tensor, "1 channels *samples"]
+
+
+def without_noise(values: Values, sigma: float) -> Values:
+    """Return all samples of a lattice without white noise of a standard deviation, as values of the same shape.
+
+    They are the sum of the estimates by the local prior and by kriging; in rows, and where gradients are followed,
+    kriging alone. The weights are least squares where further noise is added: with n like the noise there is, y + τn is
+    cleaned and compared with y - n/τ, whose noise is independent of that of the former.
+
+    Notes
+    -----
+    Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted: unsupervised deep learning for image denoising" (2021).
+    """
+    if sum(n > 1 for n in values.shape[2:]) < 2 or is_tracked(values):
+        return _estimate(Kriging(), values)
+    part = values[(..., *middle(tuple(values.shape[2:]), TRIED))]
+    noise = sigma * torch.randn(part.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(part)
+    local, kriged = (
+        (_estimate(prior, part + MORE_NOISE * noise) - part + noise / MORE_NOISE).flatten()
+        for prior in (Local(noise=sigma * math.sqrt(1 + MORE_NOISE**2)), Kriging())
+    )
+    share = least_squares_share(local, kriged)
+    if share <= LEAST_SHARE:
+        return _estimate(Local(noise=sigma), values)
+    if share >= 1 - LEAST_SHARE:
+        return _estimate(Kriging(), values)
+    return (1 - share) * _estimate(Local(noise=sigma), values) + share * _estimate(Kriging(), values)
+
+
+def _estimate(prior: Prior, values: Values) -> Values:
+    lattice = Lattice(tuple(values.shape[2:]))
+    plan = prior.plan(FourierEncoding.like(lattice), lattice, dtype=values.dtype, device=values.device)
+    return plan.solve(CenteredValues.of(values)).signal(lattice.grid)
