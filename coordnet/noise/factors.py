@@ -20,6 +20,7 @@ from coordnet.sampling.noise_model import NoiseModel
 POWERS = (2.0, 4.0)  # the signal's energy in a window falls as these powers of the frequency
 SPECTRUM_ROUNDS = 5  # rounds in which windows are chosen by the spectrum, and the spectrum is found in these windows
 UPDATES = 10  # multiplicative updates of the windows' own energies in a row
+LEAST_UPDATE = 1e-3  # factor of an update at least, so that windows without any energy keep some variance
 SHARES = (0.15, 0.05)  # share of the windows that is taken for flat: where the signal varies little, and most
 FEWEST_WINDOWS = 24  # windows from which a spectrum is found
 LOWEST = 0.1  # quantile of the energies from which the spectrum starts
@@ -208,7 +209,8 @@ def _line(factors: list[Factors], chosen: list[Tensor], brightness: Tensor, part
             for _ in range(UPDATES):
                 noise = scale * some.noise
                 mean = noise + some.signal
-                scale *= float((noise * some.energy / mean.square()).sum() / (noise / mean).sum())
+                likelier = float((noise * some.energy / mean.square()).sum() / (noise / mean).sum())
+                scale *= max(likelier, LEAST_UPDATE)
             points.append((float(brightness[kept, c].mean()), scale * float(some.variance.mean()), len(kept), c))
     return Line.through(points)
 

@@ -190,6 +190,14 @@ def test_a_random_field_is_no_colored_noise_of_its_own(width, sigma, generator):
     assert float((made.signal - field).square().mean()) <= 0.5 * sigma**2 + 1e-12
 
 
+def test_windows_without_any_energy_have_a_line():
+    """A chirp of three equal channels, some of whose windows are exactly level."""
+    x = torch.linspace(0, 1, 240, dtype=torch.float64)
+    chirp = 0.5 + 0.5 * torch.cos(260 * ((x - 0.4) ** 2 + (x[:, None] - 0.5) ** 2))
+    picture = chirp.reshape(80, 3, 80, 3).mean((1, 3))[..., None].repeat(1, 1, 3)
+    assert math.sqrt(cn.estimate_noise(picture).floor) < 0.002
+
+
 def test_clean_drawings_have_no_noise():
     drawing = torch.zeros(128, 160, 3)
     drawing[20:60, 30:90] = torch.tensor([0.9, 0.2, 0.1])
