@@ -225,17 +225,13 @@ class UncertaintyByChannel:
     def __init__(self, samples: Samples, fits: Sequence[Reconstruction], groups: Groups) -> None:
         self.samples, self.fits, self.groups = samples, fits, groups
 
-    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
-        """Return the standard deviation of the errors."""
-        return self._joined(fit, [made.std(blocks=blocks) for made in self.fits])
+    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*nodes channels"]:
+        """Return the standard deviation of the errors at the nodes of the samples."""
+        return self._joined(fit, [made.uncertainty.std(made, blocks) for made in self.fits])
 
-    def interval(
-        self, fit: Reconstruction, level: float, blocks: Any = None
-    ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
-        """Return the lower and the upper end of intervals."""
-        ends = zip(*(made.uncertainty.interval(made, level, blocks) for made in self.fits), strict=True)
-        lower, upper = (self._joined(fit, end) for end in ends)
-        return lower, upper
+    def half_width(self, fit: Reconstruction, level: float, blocks: Any = None) -> Float[Tensor, "*nodes channels"]:
+        """Return half of the width of intervals at the nodes of the samples."""
+        return self._joined(fit, [made.uncertainty.half_width(made, level, blocks) for made in self.fits])
 
     def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
         """Return the PSNR of the mean squared error of all channels to expect where there is no sample, in dB."""

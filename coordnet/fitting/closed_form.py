@@ -187,33 +187,24 @@ class Recipe:
             self._calibrations[key] = Calibration.of(table, folded, field)
         return self._calibrations[key]
 
-    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
-        """Return the standard deviation of the errors."""
-        return self._on_grid(self.calibration(fit, blocks).std, fit)
+    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*nodes channels"]:
+        """Return the standard deviation of the errors at the nodes of the samples."""
+        return self._at_nodes(self.calibration(fit, blocks).std, fit)
 
-    def interval(
-        self, fit: Reconstruction, level: float, blocks: Any = None
-    ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
-        """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
+    def half_width(self, fit: Reconstruction, level: float, blocks: Any = None) -> Float[Tensor, "*nodes channels"]:
+        """Return half of the width of intervals at the nodes of the samples; see ``conformal_quantile`` for errors."""
         if not 0 < _checks.positive("level", level) < 1:
             raise _checks.wrong("level", "a number above 0 and below 1", level)
-        half, center = self._on_grid(self.calibration(fit, blocks).half_width(level), fit), _field(fit)
-        return center - half, center + half
+        return self._at_nodes(self.calibration(fit, blocks).half_width(level), fit)
 
     def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
         """Return the PSNR to expect where there is no sample, in dB."""
         return decibels(self.calibration(fit).mean_squared_error, data_range)
 
-    def _on_grid(
+    def _at_nodes(
         self, numbers: Float[np.ndarray, "nodes channels"], fit: Reconstruction
-    ) -> Float[Tensor, "*grid channels"]:
-        """Return numbers at the nodes of the samples on the fit's own lattice, at unequal coordinates the nearest."""
-        onto = torch.from_numpy(numbers).to(fit.offset).reshape(*self.samples.grid, fit.channels)
-        if self.samples.grid == fit.lengths or fit.lattice is None:
-            return onto
-        for j, (axis, count) in enumerate(zip(fit.lattice.axes, self.samples.grid, strict=True)):
-            onto = onto.index_select(j, (axis.points(device=onto.device) * count).round().long().clamp(max=count - 1))
-        return onto
+    ) -> Float[Tensor, "*nodes channels"]:
+        return torch.from_numpy(numbers).to(fit.offset).reshape(*self.samples.grid, fit.channels)
 
     def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
         """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""

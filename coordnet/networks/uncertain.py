@@ -19,6 +19,8 @@ class Uncertain:
     uncertainty: Uncertainty | None
     __call__: Callable[..., Any]
     _between_nodes: Callable[..., Any]
+    _nearest: Callable[..., Any]
+    render: Callable[..., Any]
     _check_no_drift: Callable[[], None]
 
     def interval(
@@ -44,11 +46,12 @@ class Uncertain:
         without their boxes. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
         of samples, if there are fewer than 50 samples, or they are no masked lattice and no scattered points.
         """
-        lower, upper = self._sure().interval(self, level, blocks)
+        nodes = self._sure().half_width(self, level, blocks)
         if points is None:
             self._check_no_drift()
-            return lower, upper
-        half, center = self._between_nodes((upper - lower) / 2, points), self(points, drift=drift)
+            half, center = self._nearest(nodes), self.render(alignment="sample")
+        else:
+            half, center = self._between_nodes(nodes, points), self(points, drift=drift)
         return center - half, center + half
 
     def std(self, points: Places | None = None, *, blocks: float | Sequence[float] | None = None) -> Any:
@@ -60,7 +63,7 @@ class Uncertain:
         standard deviation of ``draw`` is another: it depends on where the samples are and not on their values.
         """
         nodes = self._sure().std(self, blocks)
-        return nodes if points is None else self._between_nodes(nodes, points)
+        return self._nearest(nodes) if points is None else self._between_nodes(nodes, points)
 
     def expected_psnr(self, data_range: float = 1.0) -> float:
         """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``.

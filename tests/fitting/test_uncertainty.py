@@ -338,3 +338,12 @@ def test_an_equally_spaced_lattice_of_coordinates_is_as_sure_as_a_masked_one():
     lattice = cn.RectilinearLattice(np.arange(24), np.arange(20.0))
     widths = [fit.interval(0.8) for fit in (cn.fit(lattice.sample(missing), prior=PRIOR), cn.fit(samples, prior=PRIOR))]
     torch.testing.assert_close(widths[0], widths[1])
+
+
+def test_between_unequal_coordinates_the_deviation_is_that_of_the_nodes_there():
+    x = np.concatenate([[0.0], np.random.default_rng(0).uniform(0.5, 1.5, 63).cumsum()])
+    fit = cn.fit(cn.RectilinearLattice(x).sample(np.random.default_rng(1).standard_normal(64).cumsum()))
+    nodes = fit.uncertainty.std(fit)
+    assert len(nodes) == 128 and fit.std().shape == (64, 1)
+    places = np.arange(127)[:, None] / 126 * x[-1]  # the last node is half a coordinate's distance beyond
+    torch.testing.assert_close(torch.from_numpy(fit.std(places)).to(nodes), nodes[:127], rtol=1e-4, atol=1e-6)
