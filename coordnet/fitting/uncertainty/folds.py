@@ -110,10 +110,11 @@ class SampleTable:
     @cached_property
     def is_in_shape(self) -> bool:
         """Whether folds have the shape of what is unknown."""
-        return self._cells is not None or self._hides_gaps or bool(self._strips)
+        return self._cells is not None or self.hides_gaps or bool(self._strips)
 
-    @property
-    def _hides_gaps(self) -> bool:
+    @cached_property
+    def hides_gaps(self) -> bool:
+        """Whether folds are copies of the gaps of a mask."""
         return self.samples.geometry.gaps is not None and self._mask.hides_in_shape
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
@@ -127,7 +128,7 @@ class SampleTable:
         if self._in_blocks:
             drawn = np.random.default_rng(SEED).permutation(len(self.known)) % (2 * FOLDS)
             return [(part | (drawn == k))[:, None] & self.known for k, part in enumerate(self._in_blocks)]
-        if self._hides_gaps:
+        if self.hides_gaps:
             return self._in_shape()
         strips = self._strips or [np.zeros_like(self.known)]
         return [fold | strips[k % len(strips)] for k, fold in enumerate(self._at_random())]
@@ -135,7 +136,7 @@ class SampleTable:
     @cached_property
     def _strips(self) -> list[Bool[np.ndarray, "n channels"]]:
         """The samples that stand for borders without any beside a random mask; see ``strips_like_borders``."""
-        if self.samples.geometry.gaps is None or self._hides_gaps:
+        if self.samples.geometry.gaps is None or self.hides_gaps:
             return []
         known = self.known.reshape(*self.samples.grid, -1)
         return [
@@ -174,7 +175,7 @@ class SampleTable:
             block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
             counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
             return float(np.square(counts).sum() / counts.sum())
-        if not self._hides_gaps or self._mask.has_moving_areas:
+        if not self.hides_gaps or self._mask.has_moving_areas:
             return 1.0  # clouds of many frames are many
         edge = max(2 * float(np.quantile(errors.distance, GAP_DEPTH)), 1.0)
         return math.prod(min(edge, n) for n in self.samples.grid)
@@ -213,7 +214,7 @@ class SampleTable:
         grid = self.samples.grid
         far = np.ones(math.prod(grid), dtype=bool)
         far[self.nodes[shown]] = False
-        apart = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
+        apart = FRAME_DISTANCE if self.hides_gaps and self._mask.has_moving_areas else 1.0
         return np.asarray(distance_transform_edt(far.reshape(grid), (apart, *(1.0,) * (len(grid) - 1)))).ravel()
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
