@@ -166,7 +166,9 @@ class Recipe:
         self, encoding: Encoding, samples: Samples, prior: Prior | None, options: dict[str, Any], report: FitReport
     ) -> None:
         self.encoding, self.samples, self.prior = encoding, samples, prior
-        self.settled = prior and prior.settled(report)
+        # A mask of every k-th node is no such mask without a part of it, for which other priors may suit.
+        skips = isinstance(prior, Stack) and prior.skips
+        self.settled: Prior | Literal["auto"] | None = "auto" if skips else prior and prior.settled(report)
         self.progress, self.options = options.get("progress", False), {**options, "progress": False}
         self._calibrations: dict[Any, Calibration] = {}
 

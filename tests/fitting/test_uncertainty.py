@@ -14,6 +14,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.uncertainty.conformal import POWER, Calibration, LocalScale, conformal_quantile, power_of_distance
 from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, FoldErrors, SampleTable
+from coordnet.fitting.uncertainty.halves import RegularPart
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import seeded, synthetic_photograph
@@ -337,6 +338,33 @@ def test_an_equally_spaced_lattice_of_coordinates_is_as_sure_as_a_masked_one():
     lattice = cn.RectilinearLattice(np.arange(24), np.arange(20.0))
     widths = [fit.interval(0.8) for fit in (cn.fit(lattice.sample(missing), prior=PRIOR), cn.fit(samples, prior=PRIOR))]
     torch.testing.assert_close(widths[0], widths[1])
+
+
+def test_halves_of_every_third_node_are_judged_between_the_nodes_that_they_show():
+    known = torch.zeros(54, 2)
+    known[1::3] = 1.0
+    samples = sample(torch.zeros(54, 2, 1), known)
+    regular = RegularPart.of(samples.geometry)
+    shown = [np.flatnonzero(half.shown.reshape(54, 2)[:, 0]).tolist() for half in regular.halves()]
+    judged = [np.flatnonzero((half.judged.reshape(54, 2) * known.numpy())[:, 1]).tolist() for half in regular.halves()]
+    assert shown == [list(range(1, 54, 6)), list(range(4, 54, 6))]
+    assert judged == [list(range(4, 49, 6)), list(range(7, 52, 6))]
+    quarter = regular.quarter()
+    assert np.flatnonzero(quarter.shown.reshape(54, 2)[:, 0]).tolist() == list(range(1, 54, 12))
+    assert np.flatnonzero((quarter.judged.reshape(54, 2) * known.numpy())[:, 0]).tolist() == list(range(7, 49, 12))
+
+
+def test_a_row_of_which_every_second_value_is_known_says_how_sure_it_is():
+    """Its refits see every fourth value; a random part of every second one is no row for splines."""
+    t = np.linspace(0, 1, 256)
+    row = np.cumsum(np.cumsum(np.random.default_rng(0).standard_normal(256))) * 0.01 + np.sin(9 * t)
+    known = np.arange(256) % 2 == 0
+    fit = cn.fit(cn.sample(torch.from_numpy(row)[:, None], torch.from_numpy(known.astype(float))))
+    lower, upper = (end[:, 0].numpy() for end in fit.interval(0.9))
+    covered = (lower <= row) & (row <= upper)
+    assert 0.8 < covered[~known].mean() < 1
+    error = fit.render(alignment="sample")[:, 0].numpy() - row
+    assert abs(fit.expected_psnr() + 10 * math.log10(np.square(error[~known]).mean())) < 4
 
 
 def test_the_psnr_of_points_is_expected_within_their_hull():
