@@ -178,39 +178,44 @@ class Recipe:
             warnings.simplefilter("ignore", _checks.CoordnetWarning)
             return fit_closed_form(self.encoding, samples, self.settled, **self.options)
 
-    def calibration(self, fit: Reconstruction, blocks: Any = None) -> Calibration:
-        """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors."""
+    def calibration(self, fit: Reconstruction, blocks: Any = None, progress: bool = False) -> Calibration:
+        """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors.
+
+        A bar shows the progress of the refits if it is asked for here or was for the fit.
+        """
         key = None if blocks is None else tuple(np.atleast_1d(blocks).tolist())
         if key not in self._calibrations:
             table = SampleTable(self.samples, blocks)
-            folded = table.folded(self.refit, progress=self.progress)
+            folded = table.folded(self.refit, progress=self.progress or progress)
             nodes = self.samples.geometry
             field = _field(fit) if nodes.grid == fit.lengths else fit.on_axes(nodes.axes)
             self._calibrations[key] = Calibration.of(table, folded, field)
         return self._calibrations[key]
 
-    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*nodes channels"]:
+    def std(self, fit: Reconstruction, blocks: Any = None, progress: bool = False) -> Float[Tensor, "*nodes channels"]:
         """Return the standard deviation of the errors at the nodes of the samples."""
-        return self._at_nodes(self.calibration(fit, blocks).std, fit)
+        return self._at_nodes(self.calibration(fit, blocks, progress).std, fit)
 
-    def half_width(self, fit: Reconstruction, level: float, blocks: Any = None) -> Float[Tensor, "*nodes channels"]:
+    def half_width(
+        self, fit: Reconstruction, level: float, blocks: Any = None, progress: bool = False
+    ) -> Float[Tensor, "*nodes channels"]:
         """Return half of the width of intervals at the nodes of the samples; see ``conformal_quantile`` for errors."""
         if not 0 < _checks.positive("level", level) < 1:
             raise _checks.wrong("level", "a number above 0 and below 1", level)
-        return self._at_nodes(self.calibration(fit, blocks).half_width(level), fit)
+        return self._at_nodes(self.calibration(fit, blocks, progress).half_width(level), fit)
 
-    def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
+    def expected_psnr(self, fit: Reconstruction, data_range: float, progress: bool = False) -> float:
         """Return the PSNR to expect where there is no sample, in dB."""
-        return decibels(self.calibration(fit).mean_squared_error, data_range)
+        return decibels(self.calibration(fit, progress=progress).mean_squared_error, data_range)
 
     def _at_nodes(
         self, numbers: Float[np.ndarray, "nodes channels"], fit: Reconstruction
     ) -> Float[Tensor, "*nodes channels"]:
         return torch.from_numpy(numbers).to(fit.offset).reshape(*self.samples.grid, fit.channels)
 
-    def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
+    def score(self, fit: Reconstruction, blocks: Any, folds: int, progress: bool = False) -> Score:
         """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""
-        return block_score(self.samples, self.refit, blocks, folds)
+        return block_score(self.samples, self.refit, blocks, folds, progress=self.progress or progress)
 
     def draw(
         self, fit: Reconstruction, count: int, generator: torch.Generator | None

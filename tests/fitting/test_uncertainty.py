@@ -279,6 +279,14 @@ def test_six_refits_are_made_once_and_none_before():
     assert len(calls) == FOLDS + 1
 
 
+def test_refits_show_a_bar_where_it_is_asked_for(capsys):
+    quiet, shown = (cn.fit(sampled()[1], prior=PRIOR) for _ in range(2))
+    quiet.interval(0.9)
+    assert "refits" not in capsys.readouterr().err
+    shown.std(progress=True)
+    assert "refits" in capsys.readouterr().err
+
+
 def test_inpainting_has_the_deviation_of_the_fit():
     signal, samples = sampled((16, 16), 1)
     mask = samples.weights[..., 0] > 0
