@@ -153,8 +153,8 @@ class Calibration:
     counted: Bool[np.ndarray, "nodes channels"]
     # The factor of squared errors from a fit of some samples to a fit of all. They fall as a power of the number of
     # samples. The fit with the fewest samples tells it, though uncertainly, so that the mean with ``POWER`` is taken.
-    # It is ``POWER`` for copies of gaps, which hide what is around gaps too, and 0 beyond borders and in blocks of
-    # points, where more samples elsewhere bring none nearer.
+    # It is ``POWER`` for gaps that move, such as clouds, and 0 for other folds in the shape of what is unknown: more
+    # samples elsewhere bring none nearer.
     growth: float
     alike: float = 1.0  # the number of hidden samples whose errors count as one; see ``Folded``
     # True where a sample was hidden without its block; None where no blocks are hidden.
@@ -169,8 +169,8 @@ class Calibration:
         within = table.samples.geometry.within_hull
         counted = sought if within is None or not within.any() else sought & within[:, None]
         fewer = folded.single.shown / float(table.known.sum())
-        beyond = POWER if table.hides_gaps else 0.0
-        growth = fewer ** (beyond if folded.in_shape else max(_power(folded) + POWER, 0) / 2)
+        inside = POWER if table.has_moving_gaps else 0.0
+        growth = fewer ** (inside if folded.in_shape else max(_power(folded) + POWER, 0) / 2)
         scale = LocalScale.learn(folded, signal)
         return cls(folded.single, scale, folded.distance, sought, counted, growth, folded.alike, folded.alone)
 

@@ -53,9 +53,10 @@ class Folded:
     and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
     that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
     as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
-    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for the samples in a box as wide as these.
-    Where blocks are hidden, samples were ``alone`` if they were hidden without their block. The folds of a mask of
-    every k-th node are its ``halves``, in which all distances are twice those to the nearest sample.
+    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for half of the samples in a box as wide as
+    these, with which the share that intervals cover is in the middle of its bounds. Where blocks are hidden, samples
+    were ``alone`` if they were hidden without their block. The folds of a mask of every k-th node are its ``halves``,
+    in which all distances are twice those to the nearest sample.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -127,11 +128,15 @@ class SampleTable:
     @cached_property
     def is_in_shape(self) -> bool:
         """Whether folds have the shape of what is unknown."""
-        return self._cells is not None or self.hides_gaps or bool(self._strips)
+        return self._cells is not None or self._hides_gaps or bool(self._strips)
 
     @cached_property
-    def hides_gaps(self) -> bool:
-        """Whether folds are copies of the gaps of a mask."""
+    def has_moving_gaps(self) -> bool:
+        """Whether folds lay the gaps of frames, such as clouds, over others."""
+        return self._hides_gaps and self._mask.has_moving_areas
+
+    @property
+    def _hides_gaps(self) -> bool:
         return self.regular is None and self.samples.geometry.gaps is not None and self._mask.hides_in_shape
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
@@ -148,7 +153,7 @@ class SampleTable:
         if self._in_blocks:
             drawn = np.random.default_rng(SEED).permutation(len(self.known)) % (2 * FOLDS)
             return [(part | (drawn == k))[:, None] & self.known for k, part in enumerate(self._in_blocks)]
-        if self.hides_gaps:
+        if self._hides_gaps:
             return self._in_shape()
         strips = self._strips or [np.zeros_like(self.known)]
         return [fold | strips[k % len(strips)] for k, fold in enumerate(self._at_random())]
@@ -156,7 +161,7 @@ class SampleTable:
     @cached_property
     def _strips(self) -> list[Bool[np.ndarray, "n channels"]]:
         """The samples that stand for borders without any beside a random mask; see ``strips_like_borders``."""
-        if self.samples.geometry.gaps is None or self.regular or self.hides_gaps:
+        if self.samples.geometry.gaps is None or self.regular or self._hides_gaps:
             return []
         known = self.known.reshape(*self.samples.grid, -1)
         return [
@@ -195,10 +200,10 @@ class SampleTable:
             block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
             counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
             return float(np.square(counts).sum() / counts.sum())
-        if not self.hides_gaps or self._mask.has_moving_areas:
+        if not self._hides_gaps or self.has_moving_gaps:
             return 1.0  # clouds of many frames are many
         edge = max(2 * float(np.quantile(errors.distance, GAP_DEPTH)), 1.0)
-        return math.prod(min(edge, n) for n in self.samples.grid)
+        return math.prod(min(edge, n) for n in self.samples.grid) / 2
 
     def _at_random(self) -> list[Bool[np.ndarray, "n channels"]]:
         joint = self.weights.shape[-1] == 1
@@ -234,7 +239,7 @@ class SampleTable:
         grid = self.samples.grid
         far = np.ones(math.prod(grid), dtype=bool)
         far[self.nodes[shown]] = False
-        apart = FRAME_DISTANCE if self.hides_gaps and self._mask.has_moving_areas else 1.0
+        apart = FRAME_DISTANCE if self.has_moving_gaps else 1.0
         return np.asarray(distance_transform_edt(far.reshape(grid), (apart, *(1.0,) * (len(grid) - 1)))).ravel()
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
