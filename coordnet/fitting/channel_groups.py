@@ -225,26 +225,24 @@ class UncertaintyByChannel:
     def __init__(self, samples: Samples, fits: Sequence[Reconstruction], groups: Groups) -> None:
         self.samples, self.fits, self.groups = samples, fits, groups
 
-    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
-        """Return the standard deviation of the errors."""
-        return self._joined(fit, [made.std(blocks=blocks) for made in self.fits])
+    def std(self, fit: Reconstruction, blocks: Any = None, progress: bool = False) -> Float[Tensor, "*nodes channels"]:
+        """Return the standard deviation of the errors at the nodes of the samples."""
+        return self._joined(fit, [made.uncertainty.std(made, blocks, progress) for made in self.fits])
 
-    def interval(
-        self, fit: Reconstruction, level: float, blocks: Any = None
-    ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
-        """Return the lower and the upper end of intervals."""
-        ends = zip(*(made.uncertainty.interval(made, level, blocks) for made in self.fits), strict=True)
-        lower, upper = (self._joined(fit, end) for end in ends)
-        return lower, upper
+    def half_width(
+        self, fit: Reconstruction, level: float, blocks: Any = None, progress: bool = False
+    ) -> Float[Tensor, "*nodes channels"]:
+        """Return half of the width of intervals at the nodes of the samples."""
+        return self._joined(fit, [made.uncertainty.half_width(made, level, blocks, progress) for made in self.fits])
 
-    def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
+    def expected_psnr(self, fit: Reconstruction, data_range: float, progress: bool = False) -> float:
         """Return the PSNR of the mean squared error of all channels to expect where there is no sample, in dB."""
-        errors = [made.uncertainty.calibration(made).mean_squared_error for made in self.fits]
+        errors = [made.uncertainty.calibration(made, progress=progress).mean_squared_error for made in self.fits]
         return decibels(statistics.fmean(errors, [made.channels for made in self.fits]), data_range)
 
-    def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
+    def score(self, fit: Reconstruction, blocks: Any, folds: int, progress: bool = False) -> Score:
         """Return the errors of each column of points at those that are hidden in blocks."""
-        scores = [made.score(blocks, folds=folds) for made in self.fits]
+        scores = [made.score(blocks, folds=folds, progress=progress) for made in self.fits]
         rmse, r2 = ([getattr(score, name) for score in scores] for name in ("rmse", "r2"))
         return Score(rmse, r2, folds, max(score.blocks for score in scores))
 

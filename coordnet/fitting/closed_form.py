@@ -166,7 +166,9 @@ class Recipe:
         self, encoding: Encoding, samples: Samples, prior: Prior | None, options: dict[str, Any], report: FitReport
     ) -> None:
         self.encoding, self.samples, self.prior = encoding, samples, prior
-        self.settled = prior and prior.settled(report)
+        # A mask of every k-th node is no such mask without a part of it, for which other priors may suit.
+        skips = isinstance(prior, Stack) and prior.skips
+        self.settled: Prior | Literal["auto"] | None = "auto" if skips else prior and prior.settled(report)
         self.progress, self.options = options.get("progress", False), {**options, "progress": False}
         self._calibrations: dict[Any, Calibration] = {}
 
@@ -176,48 +178,44 @@ class Recipe:
             warnings.simplefilter("ignore", _checks.CoordnetWarning)
             return fit_closed_form(self.encoding, samples, self.settled, **self.options)
 
-    def calibration(self, fit: Reconstruction, blocks: Any = None) -> Calibration:
-        """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors."""
+    def calibration(self, fit: Reconstruction, blocks: Any = None, progress: bool = False) -> Calibration:
+        """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors.
+
+        A bar shows the progress of the refits if it is asked for here or was for the fit.
+        """
         key = None if blocks is None else tuple(np.atleast_1d(blocks).tolist())
         if key not in self._calibrations:
             table = SampleTable(self.samples, blocks)
-            folded = table.folded(self.refit, progress=self.progress)
+            folded = table.folded(self.refit, progress=self.progress or progress)
             nodes = self.samples.geometry
             field = _field(fit) if nodes.grid == fit.lengths else fit.on_axes(nodes.axes)
             self._calibrations[key] = Calibration.of(table, folded, field)
         return self._calibrations[key]
 
-    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
-        """Return the standard deviation of the errors."""
-        return self._on_grid(self.calibration(fit, blocks).std, fit)
+    def std(self, fit: Reconstruction, blocks: Any = None, progress: bool = False) -> Float[Tensor, "*nodes channels"]:
+        """Return the standard deviation of the errors at the nodes of the samples."""
+        return self._at_nodes(self.calibration(fit, blocks, progress).std, fit)
 
-    def interval(
-        self, fit: Reconstruction, level: float, blocks: Any = None
-    ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
-        """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
+    def half_width(
+        self, fit: Reconstruction, level: float, blocks: Any = None, progress: bool = False
+    ) -> Float[Tensor, "*nodes channels"]:
+        """Return half of the width of intervals at the nodes of the samples; see ``conformal_quantile`` for errors."""
         if not 0 < _checks.positive("level", level) < 1:
             raise _checks.wrong("level", "a number above 0 and below 1", level)
-        half, center = self._on_grid(self.calibration(fit, blocks).half_width(level), fit), _field(fit)
-        return center - half, center + half
+        return self._at_nodes(self.calibration(fit, blocks, progress).half_width(level), fit)
 
-    def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
+    def expected_psnr(self, fit: Reconstruction, data_range: float, progress: bool = False) -> float:
         """Return the PSNR to expect where there is no sample, in dB."""
-        return decibels(self.calibration(fit).mean_squared_error, data_range)
+        return decibels(self.calibration(fit, progress=progress).mean_squared_error, data_range)
 
-    def _on_grid(
+    def _at_nodes(
         self, numbers: Float[np.ndarray, "nodes channels"], fit: Reconstruction
-    ) -> Float[Tensor, "*grid channels"]:
-        """Return numbers at the nodes of the samples on the fit's own lattice, at unequal coordinates the nearest."""
-        onto = torch.from_numpy(numbers).to(fit.offset).reshape(*self.samples.grid, fit.channels)
-        if self.samples.grid == fit.lengths or fit.lattice is None:
-            return onto
-        for j, (axis, count) in enumerate(zip(fit.lattice.axes, self.samples.grid, strict=True)):
-            onto = onto.index_select(j, (axis.points(device=onto.device) * count).round().long().clamp(max=count - 1))
-        return onto
+    ) -> Float[Tensor, "*nodes channels"]:
+        return torch.from_numpy(numbers).to(fit.offset).reshape(*self.samples.grid, fit.channels)
 
-    def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
+    def score(self, fit: Reconstruction, blocks: Any, folds: int, progress: bool = False) -> Score:
         """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""
-        return block_score(self.samples, self.refit, blocks, folds)
+        return block_score(self.samples, self.refit, blocks, folds, progress=self.progress or progress)
 
     def draw(
         self, fit: Reconstruction, count: int, generator: torch.Generator | None

@@ -236,13 +236,25 @@ class Reconstruction(Gridded, Uncertain, nn.Module):
         added = torch.einsum("s...k,skc->s...c", columns - means, learned["drift"].to(field))
         return field + added.reshape(field.shape)
 
-    def _between_nodes(self, nodes: Signal, points: Places) -> Any:
-        """Return the linear interpolation of numbers at the nodes, at points in the fit's units; see ``forward``."""
+    def _between_nodes(self, nodes: Float[Tensor, "*nodes channels"], points: Places) -> Any:
+        """Return the linear interpolation of numbers at nodes, at points in the fit's units; see ``forward``.
+
+        The nodes are the fit's own, or for a fit at unequal coordinates those that its samples were tied to.
+        """
         if not isinstance(points, Tensor):
             return _as_array(self._between_nodes(nodes, self._as_tensor(points)))
-        lattice = self.lattice or Lattice(self.lengths)
+        grid = tuple(nodes.shape[:-1])
+        lattice = self.lattice if self.lattice and self.lengths == grid else Lattice(grid)
         unit = self.lattice.to_unit(points) if self.lattice else points
         return Blending("linear", lattice.axes).at_points(nodes, unit.to(nodes), [])
+
+    def _nearest(self, nodes: Float[Tensor, "*nodes channels"]) -> Signal:
+        """Return numbers at nodes on the fit's own lattice, at unequal coordinates those of the nearest nodes."""
+        for j, (own, count) in enumerate(zip(self.lengths, nodes.shape[:-1], strict=True)):
+            if own != count and self.lattice is not None:
+                at = self.lattice.axes[j].points(device=nodes.device) * count
+                nodes = nodes.index_select(j, at.round().long().clamp(max=count - 1))
+        return nodes
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
         """Add the offset to the network's output, in place where autograd allows it."""

@@ -2,11 +2,12 @@
 
 import math
 import warnings
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from scipy.ndimage import label
 from torch import Tensor
 
 from coordnet import _checks
@@ -123,7 +124,8 @@ def inpaint(
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
     hidden = fitted.best_psnr(wide=wide) if sure is None else sure.expected_psnr()
-    report = InpaintReport(prior=fitted.used(chosen.start.name), fit=fitted, known=share, wide_holes=wide)
+    used, holes = fitted.used(chosen.start.name), _holes(mask)
+    report = InpaintReport(prior=used, fit=fitted, known=share, wide_holes=wide, holes=holes)
     expected = _expected(hidden, extremes, None if wide else share)
     made, stays = made.to(values), None if noisy else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made, out=made)
@@ -146,6 +148,15 @@ def _two_valued(known: str | Pattern | Array | None, values: Float[Tensor, "*gri
     mask = as_mask(known)
     check_weights(mask)
     return (mask > 0).to(mask)
+
+
+def _holes(known: Bool[Tensor, "channels *grid"]) -> int | None:
+    """Return the number of connected parts of what is unknown, None if these are single points."""
+    unknown = ~known.all(0)
+    if not are_clustered(unknown.unsqueeze(0)):
+        return None
+    connected: Any = label(unknown.cpu().numpy())
+    return connected[1]
 
 
 def _batch(values: Tensor, known: str | Pattern | Array | None) -> int:

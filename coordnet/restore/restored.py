@@ -48,12 +48,14 @@ class RestoredReport(Reported):
 class InpaintReport(RestoredReport):
     """The report of a signal whose unknown samples were filled.
 
-    ``known`` is the share of the samples that was known, and ``wide_holes`` says whether holes are wide. A mosaic has a
-    ``pattern``, and ``sigma`` is the standard deviation of the noise that was removed from it, in the mean over it.
+    ``known`` is the share of the samples that was known, and ``wide_holes`` says whether holes are wide. ``holes`` is
+    their number, None where what is unknown are single points. A mosaic has a ``pattern``, and ``sigma`` is the
+    standard deviation of the noise that was removed from it, in the mean over it.
     """
 
     known: float
     wide_holes: bool
+    holes: int | None = None
     pattern: str | None = None
     sigma: float | None = None
 

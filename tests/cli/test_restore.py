@@ -284,6 +284,19 @@ def test_upscale_refuses_other_samples(run, tmp_path):
     refused(run("upscale", "in/a.png", "--samples", "pixel"), tmp_path, "--samples: expected one of area, point")
 
 
+def test_the_psnr_of_few_holes_is_said_to_be_uncertain(run):
+    stored("in/a.png", synthetic_photograph(48, 48))
+    known = np.ones((48, 48), dtype=bool)
+    known[8:14, 10:17] = known[30:36, 25:31] = False
+    options = "--prior", "adaptive", "--out"
+    few = run("inpaint", "in/a.png", "--mask", mask_file("in/few.png", known), *options, "first")[1]
+    assert "dB or so: the holes are few" in few
+    assert json.loads(Path("first/record.json").read_text())["report"]["holes"] == 2
+    known[::8, ::8] = known[1::8, ::8] = known[::8, 1::8] = known[1::8, 1::8] = False
+    many = run("inpaint", "in/a.png", "--mask", mask_file("in/many.png", known), *options, "second")[1]
+    assert "hold-out PSNR" in many and "few" not in many
+
+
 # denoise
 
 

@@ -14,6 +14,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.uncertainty.conformal import POWER, Calibration, LocalScale, conformal_quantile, power_of_distance
 from coordnet.fitting.uncertainty.folds import FOLDS, FRAME_DISTANCE, Folded, FoldErrors, SampleTable
+from coordnet.fitting.uncertainty.halves import RegularPart
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import seeded, synthetic_photograph
@@ -54,7 +55,7 @@ def test_planted_errors_are_covered_in_all_and_where_they_are_small_or_large(lev
         errors, hidden, sought = planted(ramp.ravel(), seed)
         render = np.zeros((side, side, 1))
         distances = np.ones((side * side, 1))
-        found = Calibration(hidden, learned(hidden, render, distances), distances, sought, 1.0, 1.0)
+        found = Calibration(hidden, learned(hidden, render, distances), distances, sought, sought, 1.0)
         inside = np.where(sought, np.abs(errors) <= found.half_width(level), np.nan).reshape(side, side)
         covered.append([np.nanmean(inside), np.nanmean(inside[:, : side // 3]), np.nanmean(inside[:, -side // 3 :])])
         assert not found.half_width(level)[~sought].any()
@@ -70,7 +71,7 @@ def test_a_planted_posterior_deviation_tells_large_errors_from_small_ones():
         errors, hidden, sought = planted(deviation, seed, deviation=deviation)
         render, distances = np.zeros((side, side, 1)), np.ones((side * side, 1))
         scale = learned(hidden, render, distances, deviation)
-        inside = np.abs(errors) <= Calibration(hidden, scale, distances, sought, 1.0, 1.0).half_width(0.9)
+        inside = np.abs(errors) <= Calibration(hidden, scale, distances, sought, sought, 1.0).half_width(0.9)
         order = np.argsort(deviation)
         order = order[sought[order, 0]]
         covered.append([inside[order[: len(order) // 3]].mean(), inside[order[-len(order) // 3 :]].mean()])
@@ -81,9 +82,9 @@ def test_the_mean_square_of_the_deviation_is_the_mean_squared_error_to_expect():
     errors, hidden, sought = planted(np.ones(48 * 48), 0)
     distances = np.ones((48 * 48, 1))
     scale = learned(hidden, np.zeros((48, 48, 1)), distances)
-    found = Calibration(hidden, scale, distances, sought, 1.0, 1.0)
+    found = Calibration(hidden, scale, distances, sought, sought, 1.0)
     assert found.mean_squared_error == pytest.approx(np.mean(hidden.error**2), rel=1e-6)
-    assert Calibration(hidden, scale, distances, sought, 0.5, 1.0).mean_squared_error == pytest.approx(
+    assert Calibration(hidden, scale, distances, sought, sought, 0.5).mean_squared_error == pytest.approx(
         found.mean_squared_error / 2
     )
 
@@ -104,8 +105,6 @@ def test_a_planted_power_of_the_distance_is_found(power):
 
 
 def test_errors_fall_by_the_mean_of_the_planted_and_the_usual_power_of_the_number_of_samples():
-    """A tenth of the errors are larger and fall faster: they rule the squares, and hardly a typical error."""
-
     def errors(shown):
         size = np.full((100, 1), shown**-1.5)
         size[:10] = 10 * shown**-4.0
@@ -118,9 +117,10 @@ def test_errors_fall_by_the_mean_of_the_planted_and_the_usual_power_of_the_numbe
     found = Calibration.of(table, folded, torch.zeros(20, 10, 1))
     few, fewer = (0.9 * shown**-3 + 10 * shown**-8 for shown in (0.8, 0.6))
     assert found.growth == pytest.approx(0.8 ** ((math.log(fewer / few, 0.8 / 0.6) + POWER) / 2))
-    assert found.narrowing == pytest.approx(0.8 ** (0.9 * 1.5 + 0.1 * 4), rel=0.05)
-    inside = Calibration.of(table, dataclasses.replace(folded, in_shape=True), torch.zeros(20, 10, 1))
-    assert inside.growth == inside.narrowing == 1.0  # more samples elsewhere bring none nearer to what is inside a gap
+    in_shape = dataclasses.replace(folded, in_shape=True)
+    assert Calibration.of(table, in_shape, torch.zeros(20, 10, 1)).growth == 1.0
+    table.has_moving_gaps = True
+    assert Calibration.of(table, in_shape, torch.zeros(20, 10, 1)).growth == pytest.approx(0.8**POWER)
 
 
 def test_slopes_are_learned_from_errors_of_fits_that_did_not_see_the_sample():
@@ -166,14 +166,14 @@ def test_folds_of_holes_have_the_shape_of_holes():
         assert 32 <= fold.sum() <= 64 and rows.sum() <= 8 and not (fold & ~table.known).any()
 
 
-def test_errors_in_gaps_count_as_one_within_their_width():
+def test_half_of_the_errors_in_gaps_count_as_one_within_their_width():
     """A tenth of 8×8 nodes is farther than 3 from the outside of their square; at most the largest error is taken."""
     known = torch.ones(40, 40)
     known[16:24, 16:24] = 0
     samples = sample(synthetic_photograph(40, 40, 1), known)
     table, fit = SampleTable(samples), cn.fit(samples, prior=PRIOR)
     folded = table.folded(lambda some: cn.fit(some, prior=PRIOR))
-    assert folded.alike == 6**2
+    assert folded.alike == 6**2 / 2
     calibration = replace(Calibration.of(table, folded, fit.render()), alike=math.inf)
     scale, errors = calibration.scale, np.abs(folded.single.error)
     widest = scale.of_nodes * (errors / scale.of_errors).max()
@@ -193,7 +193,7 @@ def test_errors_that_are_alike_inside_of_gaps_are_covered():
         for in_shape, found in covered.items():
             folded = Folded(ones, ones[:, 0], hidden, hidden, hidden, in_shape)
             scale = LocalScale.learn(folded, np.zeros((side, side, 1)))
-            half = Calibration(hidden, scale, ones, sought, 1.0, 1.0).half_width(0.9)
+            half = Calibration(hidden, scale, ones, sought, sought, 1.0).half_width(0.9)
             found.append((np.abs(errors) <= half)[sought].mean())
     assert abs(np.mean(covered[True]) - 0.9) < 0.05 < 0.9 - np.mean(covered[False])
 
@@ -279,6 +279,14 @@ def test_six_refits_are_made_once_and_none_before():
     assert len(calls) == FOLDS + 1
 
 
+def test_refits_show_a_bar_where_it_is_asked_for(capsys):
+    quiet, shown = (cn.fit(sampled()[1], prior=PRIOR) for _ in range(2))
+    quiet.interval(0.9)
+    assert "refits" not in capsys.readouterr().err
+    shown.std(progress=True)
+    assert "refits" in capsys.readouterr().err
+
+
 def test_inpainting_has_the_deviation_of_the_fit():
     signal, samples = sampled((16, 16), 1)
     mask = samples.weights[..., 0] > 0
@@ -338,3 +346,48 @@ def test_an_equally_spaced_lattice_of_coordinates_is_as_sure_as_a_masked_one():
     lattice = cn.RectilinearLattice(np.arange(24), np.arange(20.0))
     widths = [fit.interval(0.8) for fit in (cn.fit(lattice.sample(missing), prior=PRIOR), cn.fit(samples, prior=PRIOR))]
     torch.testing.assert_close(widths[0], widths[1])
+
+
+def test_halves_of_every_third_node_are_judged_between_the_nodes_that_they_show():
+    known = torch.zeros(54, 2)
+    known[1::3] = 1.0
+    samples = sample(torch.zeros(54, 2, 1), known)
+    regular = RegularPart.of(samples.geometry)
+    shown = [np.flatnonzero(half.shown.reshape(54, 2)[:, 0]).tolist() for half in regular.halves()]
+    judged = [np.flatnonzero((half.judged.reshape(54, 2) * known.numpy())[:, 1]).tolist() for half in regular.halves()]
+    assert shown == [list(range(1, 54, 6)), list(range(4, 54, 6))]
+    assert judged == [list(range(4, 49, 6)), list(range(7, 52, 6))]
+    quarter = regular.quarter()
+    assert np.flatnonzero(quarter.shown.reshape(54, 2)[:, 0]).tolist() == list(range(1, 54, 12))
+    assert np.flatnonzero((quarter.judged.reshape(54, 2) * known.numpy())[:, 0]).tolist() == list(range(7, 49, 12))
+
+
+def test_a_row_of_which_every_second_value_is_known_says_how_sure_it_is():
+    """Its refits see every fourth value; a random part of every second one is no row for splines."""
+    t = np.linspace(0, 1, 256)
+    row = np.cumsum(np.cumsum(np.random.default_rng(0).standard_normal(256))) * 0.01 + np.sin(9 * t)
+    known = np.arange(256) % 2 == 0
+    fit = cn.fit(cn.sample(torch.from_numpy(row)[:, None], torch.from_numpy(known.astype(float))))
+    lower, upper = (end[:, 0].numpy() for end in fit.interval(0.9))
+    covered = (lower <= row) & (row <= upper)
+    assert 0.8 < covered[~known].mean() < 1
+    error = fit.render(alignment="sample")[:, 0].numpy() - row
+    assert abs(fit.expected_psnr() + 10 * math.log10(np.square(error[~known]).mean())) < 4
+
+
+def test_the_psnr_of_points_is_expected_within_their_hull():
+    places = np.random.default_rng(0).uniform(0, 1, (80, 2))
+    fit = cn.fit(cn.points(places, np.sin(4 * places[:, 0]) * places[:, 1] + np.cos(9 * places).sum(1)))
+    within = fit.uncertainty.samples.geometry.within_hull
+    inside = fit.std().reshape(-1)[torch.from_numpy(within)]
+    assert within.sum() < 0.5 * within.size
+    assert fit.expected_psnr() == pytest.approx(-10 * math.log10(float(inside.square().mean())), abs=1e-6)
+
+
+def test_between_unequal_coordinates_the_deviation_is_that_of_the_nodes_there():
+    x = np.concatenate([[0.0], np.random.default_rng(0).uniform(0.5, 1.5, 63).cumsum()])
+    fit = cn.fit(cn.RectilinearLattice(x).sample(np.random.default_rng(1).standard_normal(64).cumsum()))
+    nodes = fit.uncertainty.std(fit)
+    assert len(nodes) == 128 and fit.std().shape == (64, 1)
+    places = np.arange(127)[:, None] / 126 * x[-1]  # the last node is half a coordinate's distance beyond
+    torch.testing.assert_close(torch.from_numpy(fit.std(places)).to(nodes), nodes[:127], rtol=1e-4, atol=1e-6)

@@ -1,7 +1,6 @@
 """Cross-conformal intervals: the local scale of errors, times a quantile of errors at hidden samples."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +22,6 @@ POWER = 0.8
 # Quantiles of the distances of points that were hidden without their block. Up to the first one, intervals take the
 # quantile of these points' errors, beyond the second one that of all errors, and a mean of both in between.
 NEAR_POINTS = 0.8, 0.9
-ERROR_FLOOR = 0.03  # share of the mean error that is added to each error before the logarithm
 # Standard deviation, in spacings, of the Gaussian mean of errors around a node, by the number of axes. Each has the
 # weight of about a hundred nodes.
 NEIGHBORHOOD = ByAxes({1: 32.0, 2: 3.0, 3: 1.4, 4: 0.9})
@@ -151,14 +149,13 @@ class Calibration:
     distances: Float[np.ndarray, "nodes channels"]
     # True where there is no sample; at the known nodes of a masked lattice the interval is the sample itself.
     sought: Bool[np.ndarray, "nodes channels"]
-    # The factor of squared errors from a fit of four fifths of the samples to a fit of all. They fall as a power of the
-    # number of samples. The fit without two folds tells it, though uncertainly, so that the mean with ``POWER`` is
-    # taken.
+    # True at the nodes by which the mean error is expected: those without a sample, within the convex hull of points.
+    counted: Bool[np.ndarray, "nodes channels"]
+    # The factor of squared errors from a fit of some samples to a fit of all. They fall as a power of the number of
+    # samples. The fit with the fewest samples tells it, though uncertainly, so that the mean with ``POWER`` is taken.
+    # It is ``POWER`` for gaps that move, such as clouds, and 0 for other folds in the shape of what is unknown: more
+    # samples elsewhere bring none nearer.
     growth: float
-    # The same factor for the geometric mean of absolute errors, by which intervals narrow. A few large errors rule the
-    # mean of squares; they hardly change this one. Both are 1 for folds in the shape of what is unknown: more samples
-    # elsewhere bring none nearer.
-    narrowing: float
     alike: float = 1.0  # the number of hidden samples whose errors count as one; see ``Folded``
     # True where a sample was hidden without its block; None where no blocks are hidden.
     alone: Bool[np.ndarray, " n"] | None = None
@@ -169,18 +166,18 @@ class Calibration:
         signal = render.detach().cpu().double().numpy()
         known = table.samples.geometry.known(table.samples.channels)
         sought = ~known.flatten(0, -2).numpy()
+        within = table.samples.geometry.within_hull
+        counted = sought if within is None or not within.any() else sought & within[:, None]
         fewer = folded.single.shown / float(table.known.sum())
-        powers = (0.0, 0.0)
-        if not folded.in_shape:
-            powers = max(_power(folded, _mean_square) + POWER, 0) / 2, max(_power(folded, _typical), 0)
-        growth, narrowing = (fewer**power for power in powers)
+        inside = POWER if table.has_moving_gaps else 0.0
+        growth = fewer ** (inside if folded.in_shape else max(_power(folded) + POWER, 0) / 2)
         scale = LocalScale.learn(folded, signal)
-        return cls(folded.single, scale, folded.distance, sought, growth, narrowing, folded.alike, folded.alone)
+        return cls(folded.single, scale, folded.distance, sought, counted, growth, folded.alike, folded.alone)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
         """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
         columns = [self._half_width(channel, level) for channel in range(self.sought.shape[1])]
-        return np.where(self.sought, self.narrowing * np.stack(columns, -1), 0.0)
+        return np.where(self.sought, math.sqrt(self.growth) * np.stack(columns, -1), 0.0)
 
     def _half_width(self, channel: int, level: float) -> Float[np.ndarray, " nodes"]:
         """Return the scale of every node times the quantile of relative errors, which follows the scale."""
@@ -218,26 +215,26 @@ class Calibration:
     def std(self) -> Float[np.ndarray, "nodes channels"]:
         """The standard deviation of the errors: the scale, times a factor for each channel; 0 at known nodes.
 
-        The mean of its square over unknown nodes is the mean squared error expected there by hidden samples.
+        The mean of its square over the counted nodes is the mean squared error expected there by hidden samples.
         """
         columns = []
         for channel, scale in enumerate(self.scale.of_nodes.T):
-            error, sought = self.errors.error[:, channel], self.sought[:, channel]
+            error, counted = self.errors.error[:, channel], self.counted[:, channel]
             there = ~np.isnan(error)
-            if not sought.any():
+            if not counted.any():
                 columns.append(np.zeros_like(scale))
                 continue
             square, apart = error[there] ** 2, self.errors.distance[there, channel]
-            distances = self.distances[sought, channel]
+            distances = self.distances[counted, channel]
             expected = self.growth * _at_distances(square, apart, distances)
-            relative = scale / (np.sqrt(np.square(scale[sought] / scale.max()).mean()) * scale.max())
+            relative = scale / (np.sqrt(np.square(scale[counted] / scale.max()).mean()) * scale.max())
             columns.append(relative * math.sqrt(expected))
         return np.where(self.sought, np.stack(columns, -1), 0.0)
 
     @property
     def mean_squared_error(self) -> float:
-        """The mean squared error to expect where there is no sample."""
-        return float(np.square(self.std[self.sought]).mean())
+        """The mean squared error to expect at the counted nodes."""
+        return float(np.square(self.std[self.counted]).mean())
 
 
 def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: float = 1.0) -> float:
@@ -256,22 +253,12 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: flo
     return float(np.partition(scores, rank - 1)[rank - 1])
 
 
-def _power(folded: Folded, size: Callable[[np.ndarray], float]) -> float:
-    """Return the power of the number of samples with which the size of errors falls, from one fold to two."""
-    fewer, fewest = size(folded.pair.error), size(folded.together.error)
+def _power(folded: Folded) -> float:
+    """Return the power of the number of samples with which squared errors fall, from fewer samples to more."""
+    fewer, fewest = (float(np.nanmean(np.square(part.error))) for part in (folded.pair, folded.together))
     if min(fewer, fewest) <= 0:
         return 0.0
     return math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
-
-
-def _mean_square(error: Float[np.ndarray, "n channels"]) -> float:
-    return float(np.nanmean(np.square(error)))
-
-
-def _typical(error: Float[np.ndarray, "n channels"]) -> float:
-    """Return the geometric mean of errors, each with a small part of their mean."""
-    size = np.abs(error[~np.isnan(error)])
-    return math.exp(np.log(size + ERROR_FLOOR * size.mean()).mean()) if size.any() else 0.0
 
 
 def _at_distances(square: np.ndarray, apart: np.ndarray, distances: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.fitting.uncertainty.halves import RegularPart
 from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
@@ -46,21 +47,25 @@ class FoldErrors:
 
 @dataclass(frozen=True)
 class Folded:
-    """The errors at five folds, each hidden alone, and at two of them, hidden alone and together.
+    """The errors at folds, each hidden alone, and at two of them, hidden alone and together.
 
     Beside them are means over the five fits, at every node: of the distance to the nearest sample that was not hidden,
     and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
     that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
     as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
-    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for the samples in a box as wide as these.
-    Where blocks are hidden, samples were ``alone`` if they were hidden without their block.
+    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for half of the samples in a box as wide as
+    these, with which the share that intervals cover is in the middle of its bounds. Where blocks are hidden, samples
+    were ``alone`` if they were hidden without their block. The folds of a mask of every k-th node are its ``halves``,
+    in which all distances are twice those to the nearest sample.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
     deviation: Float[np.ndarray, " nodes"]
     single: FoldErrors
-    pair: FoldErrors  # the first two folds in ``single``
-    together: FoldErrors  # the same samples, from one fit that saw neither fold; none for folds ``in_shape``
+    pair: FoldErrors  # the first two folds in ``single``, or all halves
+    # The same samples, from one fit that saw neither fold, or for halves those of a half, from a fit to half of it.
+    # There are none for folds ``in_shape``.
+    together: FoldErrors
     in_shape: bool = False
     alike: float = 1.0
     alone: Bool[np.ndarray, " n"] | None = None
@@ -85,6 +90,7 @@ class SampleTable:
         self.weights = geometry.full_weights.to(samples.values)
         self.known = (self.weights > 0).expand_as(samples.values).reshape(self.shape).cpu().numpy()
         self.values = samples.values.detach().reshape(self.shape).cpu().double().numpy()
+        self.regular = None if blocks is not None else RegularPart.of(geometry)
         fewest = int(self.known.sum(0).min())
         if fewest < FEWEST_SAMPLES:
             raise _checks.wrong("samples", f"at least {FEWEST_SAMPLES} of each channel for five folds", fewest)
@@ -92,29 +98,46 @@ class SampleTable:
     def folded(self, refit: Refit, *, progress: bool = False) -> Folded:
         """Fit without each fold, and return the errors at what was hidden.
 
-        How errors depend on the number of samples is told by one more fit without the first two folds; it does not
-        matter for folds in the shape of what is unknown.
+        How errors depend on the number of samples is told by one more fit without the first two folds, or by one to
+        half of a half; it does not matter for folds in the shape of what is unknown.
         """
-        folds = self.folds()
-        hidden = folds if self.is_in_shape else [*folds, folds[0] | folds[1]]
+        (hidden, judged), folds = self._parts(), self.folds()
         bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
         fits = [refit(self._without(part)) for part in bar]
         expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
-        errors = [self._errors(*part) for part in zip(hidden, fits, apart, expected, strict=True)]
-        distance, deviation = (np.mean(fold[:FOLDS], axis=0) for fold in (apart, expected))
-        distance = self._distances(np.zeros_like(self.known)) if self.is_in_shape else distance
-        parts = _joined(errors[:FOLDS]), _joined(errors[:2]), errors[-1]
-        alike, alone = self._alike(folds, parts[0]), self._alone(folds)
-        return Folded(distance, deviation, *parts, self.is_in_shape, alike, alone)
+        errors = [self._errors(*part) for part in zip(hidden, judged, fits, apart, expected, strict=True)]
+        distance, deviation = (np.mean(fold[: len(folds)], axis=0) for fold in (apart, expected))
+        if self.is_in_shape or self.regular:
+            distance = (2 if self.regular else 1) * self._distances(np.zeros_like(self.known))
+        single = _joined(errors[: len(folds)])
+        pair = single if self.regular else _joined(errors[:2])
+        alike, alone = self._alike(folds, single), self._alone(folds)
+        return Folded(distance, deviation, single, pair, errors[-1], self.is_in_shape, alike, alone)
+
+    def _parts(self) -> tuple[list[Bool[np.ndarray, "n channels"]], list[Bool[np.ndarray, "n channels"]]]:
+        """Return what each fit does not see, and the part of it where the fit is judged."""
+        if self.regular:
+            halves = [*self.regular.halves(), self.regular.quarter()]
+            sides = [(~half.shown, half.judged) for half in halves]
+            hidden, judged = ([side[:, None] & self.known for side in part] for part in zip(*sides, strict=True))
+            return hidden, judged
+        folds = self.folds()
+        hidden = folds if self.is_in_shape else [*folds, folds[0] | folds[1]]
+        return hidden, hidden
 
     @cached_property
     def is_in_shape(self) -> bool:
         """Whether folds have the shape of what is unknown."""
         return self._cells is not None or self._hides_gaps or bool(self._strips)
 
+    @cached_property
+    def has_moving_gaps(self) -> bool:
+        """Whether folds lay the gaps of frames, such as clouds, over others."""
+        return self._hides_gaps and self._mask.has_moving_areas
+
     @property
     def _hides_gaps(self) -> bool:
-        return self.samples.geometry.gaps is not None and self._mask.hides_in_shape
+        return self.regular is None and self.samples.geometry.gaps is not None and self._mask.hides_in_shape
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
         """Return what each fold hides: a fifth of the samples, drawn at random, or in the shape of what is unknown.
@@ -122,8 +145,11 @@ class SampleTable:
         Holes, scratches, text and clouds are far from samples as random ones are not; their shape is moved to known
         places (see ``ForwardModel.hide``). Where a random mask lacks a border, too, strips that are like it are hidden
         beside the random fifths, in turn. Of points a tenth of the blocks, hardly any next to another, and a tenth of
-        all points are hidden, so that errors near to points and far from them are met.
+        all points are hidden, so that errors near to points and far from them are met. Where every k-th node is known,
+        every second one of them is shown (``RegularPart``).
         """
+        if self.regular:
+            return [~half.shown[:, None] & self.known for half in self.regular.halves()]
         if self._in_blocks:
             drawn = np.random.default_rng(SEED).permutation(len(self.known)) % (2 * FOLDS)
             return [(part | (drawn == k))[:, None] & self.known for k, part in enumerate(self._in_blocks)]
@@ -135,7 +161,7 @@ class SampleTable:
     @cached_property
     def _strips(self) -> list[Bool[np.ndarray, "n channels"]]:
         """The samples that stand for borders without any beside a random mask; see ``strips_like_borders``."""
-        if self.samples.geometry.gaps is None or self._hides_gaps:
+        if self.samples.geometry.gaps is None or self.regular or self._hides_gaps:
             return []
         known = self.known.reshape(*self.samples.grid, -1)
         return [
@@ -174,10 +200,10 @@ class SampleTable:
             block = np.unique(self._cells, axis=0, return_inverse=True)[1].ravel()
             counts = np.concatenate([np.bincount(block[fold.any(1)]) for fold in folds])
             return float(np.square(counts).sum() / counts.sum())
-        if not self._hides_gaps or self._mask.has_moving_areas:
+        if not self._hides_gaps or self.has_moving_gaps:
             return 1.0  # clouds of many frames are many
         edge = max(2 * float(np.quantile(errors.distance, GAP_DEPTH)), 1.0)
-        return math.prod(min(edge, n) for n in self.samples.grid)
+        return math.prod(min(edge, n) for n in self.samples.grid) / 2
 
     def _at_random(self) -> list[Bool[np.ndarray, "n channels"]]:
         joint = self.weights.shape[-1] == 1
@@ -213,7 +239,7 @@ class SampleTable:
         grid = self.samples.grid
         far = np.ones(math.prod(grid), dtype=bool)
         far[self.nodes[shown]] = False
-        apart = FRAME_DISTANCE if self._hides_gaps and self._mask.has_moving_areas else 1.0
+        apart = FRAME_DISTANCE if self.has_moving_gaps else 1.0
         return np.asarray(distance_transform_edt(far.reshape(grid), (apart, *(1.0,) * (len(grid) - 1)))).ravel()
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
@@ -223,13 +249,14 @@ class SampleTable:
     def _errors(
         self,
         hidden: Bool[np.ndarray, "n channels"],
+        judged: Bool[np.ndarray, "n channels"],
         fit: Reconstruction,
         distance: Float[np.ndarray, "nodes channels"],
         deviation: Float[np.ndarray, " nodes"],
     ) -> FoldErrors:
         estimate = self.samples.geometry.at_samples(fit).detach().reshape(self.shape).cpu().double().numpy()
-        rows = hidden.any(1)
-        error = np.where(hidden, estimate - self.values, np.nan)[rows]
+        rows = judged.any(1)
+        error = np.where(judged, estimate - self.values, np.nan)[rows]
         node, shown = self.nodes[rows], float((self.known & ~hidden).sum())
         return FoldErrors(node, error, distance[node], deviation[node], np.zeros_like(node), shown)
 

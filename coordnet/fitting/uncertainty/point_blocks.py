@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.networks.reconstruction import Reconstruction
@@ -120,7 +121,12 @@ class Score:
 
 
 def block_score(
-    samples: Samples, refit: Callable[[Samples], Reconstruction], size: float | Sequence[float] | None, folds: int
+    samples: Samples,
+    refit: Callable[[Samples], Reconstruction],
+    size: float | Sequence[float] | None,
+    folds: int,
+    *,
+    progress: bool = False,
 ) -> Score:
     """Return the score of fits that each do not see a part of the blocks of points.
 
@@ -130,6 +136,7 @@ def block_score(
     - refit: the fit as a function of samples
     - size: the lengths of a block in the units of the points' coordinates; a part of their extent if not given
     - folds: the number of parts, at least 2
+    - progress: whether to show a bar
 
     A ``ValueError`` is raised if the samples are no scattered points, the sizes are not positive, or there are fewer
     blocks than folds, or none between others.
@@ -140,7 +147,7 @@ def block_score(
     fold, count = folds_by_blocks(geometry, size, folds)
     weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy().copy()
     values, errors = samples.values.detach().cpu().double().numpy(), np.zeros(samples.values.shape)
-    for part in range(folds):
+    for part in tqdm(range(folds), "refits", disable=not progress, dynamic_ncols=True):
         rows = fold == part
         hidden = torch.from_numpy(rows)[:, None].expand(samples.values.shape).to(samples.values.device)
         estimate = geometry.at_samples(refit(samples.without(hidden))).detach().cpu().double().numpy()
