@@ -10,6 +10,7 @@ from scipy.fft import dctn, idctn
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
+from coordnet.noise.grain import filtered_power
 from coordnet.noise.shared import channel_covariance
 from coordnet.noise.windows import SIDES, Windows
 from coordnet.sampling.jpeg import PEAK, SIDE, TO_BRIGHTNESS, brightness
@@ -81,9 +82,7 @@ class Fit:
     def power(self, steps: Float[np.ndarray, "8 8"]) -> Float[Tensor, "height width"]:
         """Return the power of the brightness's noise and of its rounding at the ``doubled`` frequencies of a window."""
         f = torch.fft.fftfreq(2 * SIDES[2], dtype=torch.float64)
-        along = torch.exp(-((2 * math.pi * self.width * f) ** 2))
-        along = along / along.mean()
-        before = self.deviation**2 * torch.outer(along, along)
+        before = self.deviation**2 * filtered_power(self.width)
         at = (2 * SIDE * f.abs()).long().clamp(max=SIDE - 1)
         rounding = torch.from_numpy(steps / PEAK)[at][:, at].square() / 12
         return before + torch.minimum(rounding, before)

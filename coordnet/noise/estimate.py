@@ -27,7 +27,7 @@ from coordnet.noise.evidence import (
 from coordnet.noise.factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
 from coordnet.noise.linear_demosaicing import demosaiced_noise
 from coordnet.noise.pauses import quiet_noise
-from coordnet.noise.shared import brightness, shared_noise
+from coordnet.noise.shared import shared_noise
 from coordnet.noise.white import noise_level
 from coordnet.noise.wiener import window_shape
 from coordnet.noise.windows import BANDS, FAINTEST, SIDES, STRONG, Windows, doubled, symmetric
@@ -101,10 +101,12 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     if before is not None or (signal.ndim == 3 and is_drawn(signal)):
         return before
     units = float(units_of(signal.unsqueeze(0))[0])
-    model = _supported_by_windows(signal / units, is_compressed=is_compressed)
-    if signal.ndim == 3 and signal.shape[2] > 1:
-        alone = _supported_by_windows(brightness(signal / units), is_compressed=False, surely=True)
-        model = shared_noise(signal / units, model, alone, is_compressed=is_compressed) or model
+    windows = Windows.of(signal / units)
+    if len(windows.modes) < 2 * FEWEST_WINDOWS:
+        return None
+    model = _supported_by_windows(signal / units, windows, is_compressed=is_compressed)
+    if signal.ndim == 3 and signal.shape[2] > 1 and not is_compressed:
+        model = shared_noise(signal / units, model) or model
     if model is None:
         return None
     model = model.in_units(units)
@@ -158,31 +160,25 @@ def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseM
 
 
 def _supported_by_windows(
-    values: Float[Tensor, "*grid channels"], *, is_compressed: bool, surely: bool = False
+    values: Float[Tensor, "*grid channels"], windows: Windows, *, is_compressed: bool
 ) -> NoiseModel | None:
     """Return the noise that the windows of a signal support, None for white noise.
 
-    Whether they do is decided by the power that was found in them, before it is ``completed``. With ``surely``, noise
-    of a single channel that may be texture is none.
+    Whether they do is decided by the power that was found in them, before it is ``completed``.
     """
-    windows = Windows.of(values)
-    if len(windows.modes) < 2 * FEWEST_WINDOWS:
-        return None
     factors = factors_of(windows)
     factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
-    made = _supported(windows, factors, is_compressed=is_compressed, surely=surely)
+    made = _supported(windows, factors, is_compressed=is_compressed)
     if made is None or float(made.variance(values).mean()) < FAINTEST**2:
         return None
     return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows)
 
 
-def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool, surely: bool) -> NoiseModel | None:
+def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
     """Return the model of what was found in windows if they support it, None for white noise."""
     is_single, is_cube = len(factors.spectra) == 1, len(windows.shape) == 3
-    least = MIRRORED if is_cube or surely else MIRRORED_ALONE
+    least = MIRRORED if is_cube else MIRRORED_ALONE
     if (is_single or is_cube) and mirrored_share(windows, factors.spectra[-1]) < least:
-        return None
-    if surely and factors.line.gain > 0:  # so has texture, whose contrast grows with the light
         return None
     bands = band_powers(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
     if float(bands.max() / bands.min()) < FLAT:

@@ -21,7 +21,7 @@ CORRELATED = 5.0  # modes that are worth one without taper
 # Least share of the power of noise that its mirror images have. Noise in clips after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise. In
 # gray pictures textures that look like filtered noise have 0.1 to 0.45, such noise mostly more than 0.8, but 0.5 to 0.7
-# in one crop of nine. In the brightness of color pictures, most of which have no such noise, there it is in doubt.
+# in one crop of nine.
 MIRRORED, MIRRORED_ALONE = 0.75, 0.5
 # Ratio of the mean of the windows' energies to their median, in each part of the frequencies, up to which a channel is
 # a Gaussian field as a whole. Of 90 random fields, a third of them without noise, colored noise was found in 37, down

@@ -17,8 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.parabola import least_of_parabola
-from coordnet.noise.white import CLIPPED, FEW
+from coordnet.noise.likelihood import FEWEST_PATCHES, LEVEL_STEP, LEVELS, least_level, log_likelihood, unclipped
 from coordnet.plans.hold_out import middle
 from coordnet.priors.local.classes import ENTRY_VARIANCE, joint_shapes
 from coordnet.priors.local.demosaicing import bilinear, in_middle, left_out
@@ -28,14 +27,10 @@ from coordnet.priors.local.patches import Patches, distinct_masks
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.patterns import Bayer
 
-SIDE, SHIFTS = 8, ((2, 1), (5, 2), (3, 7))  # side of patches in pixels, and shifts by which they have every phase
 MOST_PIXELS = 2**20  # pixels in the middle, from which patches are taken
-MOST_PATCHES, FEWEST_PATCHES = 1536, 32  # number of patches that are looked at, and that tell the noise
-# Standard deviations of the noise relative to the range, and shares of its variance that grow with the signal.
-LEVEL_STEP = math.sqrt(2)
-LEVELS, SHARES = tuple(LEVEL_STEP**k / 512 for k in range(15)), (0.0, 0.5, 0.9, 1.0)
+MOST_PATCHES = 1536  # patches that are looked at
+SHARES = (0.0, 0.5, 0.9, 1.0)  # shares of the noise's variance that grow with the signal
 LEAST_BRIGHTNESS = 0.02  # least variance and brightness relative to the mean
-UPDATES = 6  # expectation maximizations of the probabilities of the classes
 # Level relative to the range from which on noise is told from grain, and what is added to it for a single patch; it
 # falls with the root of their number. Mosaics of Kodak's photographs have up to 0.008, parts of them more.
 SURE, UNSURE = 0.01, 0.1
@@ -64,7 +59,7 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surel
     mosaic = _middle(mosaic).double()
     known = (bayer.geometry((*mosaic.shape[:2], 3), None).weights > 0).movedim(-1, 0).to(mosaic.device)
     signal = Signal.of(mosaic.movedim(-1, 0).expand(3, -1, -1), known)
-    patches = _unclipped(mosaic)
+    patches = unclipped(mosaic.movedim(-1, 0), MOST_PATCHES)
     if len(patches) < FEWEST_PATCHES:
         if surely:
             return NoiseModel()
@@ -81,9 +76,9 @@ def mosaic_noise(mosaic: Float[Tensor, "height width 1"], bayer: Bayer, *, surel
         return _prediction_error(parts, replace(mixture, noise=level * level), share)
 
     share = min(SHARES, key=lambda one: min(unlikelihood(level, one) for level in LEVELS[::2]))
-    likeliest = _least(LEVELS, [unlikelihood(level, share) for level in LEVELS])
+    likeliest = least_level(LEVELS, [unlikelihood(level, share) for level in LEVELS])
     lower = [level for level in LEVELS if level < LEVEL_STEP * likeliest]
-    level = min(likeliest, _least(lower, [error(level) for level in lower]))
+    level = min(likeliest, least_level(lower, [error(level) for level in lower]))
     if surely and level < SURE + UNSURE / math.sqrt(len(patches)):
         return NoiseModel()
     variance = (level * signal.range) ** 2
@@ -94,20 +89,6 @@ def _middle(mosaic: Float[Tensor, "height width 1"]) -> Float[Tensor, "rows colu
     """Return the middle of a large mosaic, which begins with the same colors."""
     rows, columns = (slice(part.start // 2 * 2, part.stop) for part in middle(tuple(mosaic.shape[:2]), MOST_PIXELS))
     return mosaic[rows, columns]
-
-
-def _unclipped(mosaic: Float[Tensor, "height width 1"]) -> Patches:
-    """Return patches in which no value is at an end of the range that clipped some."""
-    lattice = tuple(mosaic.shape[:2])
-    shape = tuple(min(n, SIDE) for n in lattice)
-    patches = Patches.shifted(SIDE, SHIFTS, lattice, shape, mosaic.device)
-    values = mosaic.movedim(-1, 0)
-    at_ends = torch.zeros_like(values, dtype=torch.bool)
-    for end in (values.min(), values.max()):
-        if int((values == end).sum()) > max(FEW, CLIPPED * values.numel()):
-            at_ends |= values == end
-    kept = ~patches.of(at_ends).flatten(1).any(1)
-    return Patches(lattice, shape, patches.corners[kept]).thinned(MOST_PATCHES)
 
 
 def _parts(signal: Signal, patches: Patches, mixture: Mixture, mean: float) -> Iterator[_Alike]:
@@ -129,11 +110,7 @@ def _likelihood(parts: Sequence[_Alike], mixture: Mixture, share: float) -> floa
         scale = part.scale(share)
         volume = part.y.shape[1] * scale.log()
         evidence.append(mixture.evidence(part.y / scale, part.view).flatten(1) - volume)
-    densities = torch.cat(evidence).double()
-    probability = mixture.weights.flatten().double()
-    for _ in range(UPDATES):
-        probability = (densities + probability.log()).softmax(1).mean(0)
-    return float((densities + probability.log()).logsumexp(1).sum())
+    return log_likelihood(torch.cat(evidence))
 
 
 def _prediction_error(parts: Sequence[_Alike], mixture: Mixture, share: float) -> float:
@@ -147,12 +124,3 @@ def _prediction_error(parts: Sequence[_Alike], mixture: Mixture, share: float) -
         errors = scale * left_out(mixture, part.y / scale, part.view)
         logs.append((errors[:, part.is_inner].double().square().mean(1) + ENTRY_VARIANCE).log())
     return float(torch.cat(logs).mean())
-
-
-def _least(levels: Sequence[float], values: Sequence[float]) -> float:
-    """Return the level at which a function is least, by a parabola if others are on both sides."""
-    at = min(range(len(values)), key=values.__getitem__)
-    if not 0 < at < len(levels) - 1:
-        return levels[at]
-    near = slice(at - 1, at + 2)
-    return least_of_parabola(levels[near], values[near])

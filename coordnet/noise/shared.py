@@ -6,8 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.noise.evidence import is_gaussian
 from coordnet.noise.factors import FEWEST_WINDOWS, SHARES
-from coordnet.noise.white import noise_level, seen_level
+from coordnet.noise.grain import grain_of
+from coordnet.noise.white import noise_level
 from coordnet.noise.wiener import principal
 from coordnet.noise.windows import FAINTEST, SIGNALS_UP_TO, STRONG, Windows
 from coordnet.sampling.noise_model import NoiseModel
@@ -17,47 +19,40 @@ STRONGER = 1.5  # least ratio of the deviation in the channel with most of the s
 LOUDER = 2.0
 
 
-def shared_noise(
-    picture: Float[Tensor, "height width channels"],
-    found: NoiseModel | None,
-    alone: NoiseModel | None = None,
-    *,
-    is_compressed: bool = False,
-) -> NoiseModel | None:
+def shared_noise(picture: Float[Tensor, "height width channels"], found: NoiseModel | None) -> NoiseModel | None:
     """Return noise that channels share in part, None where what was ``found`` explains it, or it is in doubt.
 
-    The channels are rotated to uncorrelated ones. The last of them, the ``brightness``, has most of the noise that all
-    colors share. Colored noise is that of the brightness ``alone``, as of a gray picture, with the covariance of the
-    channels that its flattest windows have. Without any, white noise is looked for: the other channels are differences
-    of colors, and the deviation in each is that on a gray picture. Since they do not tell noise from texture in the
-    last, noise must surely be there. What was found explains no more than ``LOUDER`` times the noise of the others, but
-    in a compressed picture, where JPEG removed noise of colors.
+    The channels are rotated to uncorrelated ones. The last of them, the brightness, has most of the noise that all
+    colors share: if it has grain, the noise has its spectrum (see ``grain_of``), and the covariance of the channels
+    that its flattest windows have. What was found explains no more than ``LOUDER`` times the noise of the other
+    channels, which are differences of colors. Without any, these may have white noise, beside which there is no
+    filtered grain, and what is white in the brightness is no more than its ``noise_level``.
     """
-    picture = picture.detach().cpu()  # where its windows are
+    picture = picture.detach().cpu().double()  # where its windows are
     rotation = _rotation(picture)
-    *others, last = (picture.double() @ rotation).split(1, dim=2)
-    explained = 0.0
-    if found is not None:
-        *differences, total = (_deviation(found, picture, vector) for vector in rotation.mT)
-        explained = total if is_compressed else min(total, LOUDER * max(differences))
-    least = max(STRONGER * explained, FAINTEST * math.sqrt(len(rotation)))
-    if alone is not None and alone.spectrum is not None:
-        variance = float(alone.variance(last).mean())
-        power = variance * alone.spectrum
-        made = NoiseModel(channel_covariance(picture, power[0, 0])[:, :, None, None] * power, floor=1.0)
-        return made if math.sqrt(variance) >= least else None
-    if seen_level(last) < STRONGER * max(explained, min(map(seen_level, others))):
+    grain = grain_of(picture, rotation[:, -1])
+    if grain is None or grain.spectrum is None or (is_gaussian(Windows.of(picture)) and not grain.is_white_in_space):
         return None
-    levels = [*map(noise_level, others), noise_level(last, surely=True)]
-    if levels[-1] < max(STRONGER * min(levels[:-1]), least):
+    level, is_white = math.sqrt(grain.floor), grain.is_white_in_space
+    *others, last = (picture @ rotation).split(1, dim=2)
+    own = [noise_level(other) for other in others] if found is None or is_white else []
+    level = min(level, noise_level(last)) if is_white else level
+    explained = min(own) if found is None else _explained(found, picture, rotation)
+    if level < max(STRONGER * explained, FAINTEST * math.sqrt(len(rotation))):
         return None
-    covariance = rotation * torch.tensor(levels, dtype=torch.float64).square() @ rotation.mT
-    return NoiseModel(covariance[:, :, None, None], floor=1.0)
+    if is_white:
+        covariance = rotation * torch.tensor([*own, level], dtype=torch.float64).square() @ rotation.mT
+        return NoiseModel(covariance[:, :, None, None], floor=1.0)
+    if found is None and explained > FAINTEST:
+        return None
+    power = level * level * grain.spectrum
+    return NoiseModel(channel_covariance(picture, power[0, 0])[:, :, None, None] * power, floor=1.0)
 
 
-def brightness(picture: Float[Tensor, "height width channels"]) -> Float[Tensor, "height width 1"]:
-    """Return the sum of a picture's channels, with weights of squared sum 1, that varies most."""
-    return picture.double() @ _rotation(picture)[:, -1:]
+def _explained(found: NoiseModel, picture: Tensor, rotation: Float[Tensor, "channels channels"]) -> float:
+    """Return the deviation that noise which was found explains in the brightness."""
+    *differences, total = (_deviation(found, picture, vector) for vector in rotation.mT)
+    return min(total, LOUDER * max(differences))
 
 
 def _rotation(picture: Float[Tensor, "height width channels"]) -> Float[Tensor, "channels channels"]:

@@ -44,7 +44,7 @@ SCATTER = 3.0  # a sample's standard deviation may be too small by this number o
 Signal = Float[Tensor, "*grid channels"]
 
 
-def noise_level(signal: Signal, *, surely: bool = False) -> float:
+def noise_level(signal: Signal) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies (see ``seen_level``).
 
     Rough rows have as much energy there as noise, so that rows tell it by a likelihood (``row_noise``) unless their
@@ -52,7 +52,7 @@ def noise_level(signal: Signal, *, surely: bool = False) -> float:
     median over windows, is as seen. In a picture it is told from textures, which have energy there too (see
     ``white_level``), and is at most what the values' distribution leaves (see ``most_noise``). A picture that
     ``is_drawn`` has none, nor has one whose rounding explains it (see ``rounding_error``). Bars and captions do not
-    count (see ``noisy_part``). With ``surely`` it is 0 where a picture's textures leave any doubt.
+    count (see ``noisy_part``).
     """
     signal = noisy_part(signal, ENOUGH)
     if signal.ndim == 3 and is_drawn(signal):
@@ -65,7 +65,7 @@ def noise_level(signal: Signal, *, surely: bool = False) -> float:
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
         means = local_means(signal, level)
-        level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means), surely=surely)
+        level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means))
         level = min(level, most_noise(picture, WHITE) / units)
         return units * level if units * level > rounding_error(picture) else 0.0
     return units * level

@@ -36,10 +36,6 @@ TEXTURE_POWERS = tuple(
 FLAT, FLATTEST, COMPARED = 8.0, 0.25, 512
 # Powers and strengths of the textures that may explain them alone: fields and reliefs fall with the third power.
 POWERS_ALONE, STRENGTHS_ALONE = (1.0, 2.0, 3.0), tuple(2.0**k for k in range(-10, 9))
-# Logarithm of the ratio of likelihoods from which on noise is sure. It was settled on 800 crops of color pictures, of
-# 16 to 256 pixels a side, to which no noise was added: their brightness has up to 38, but for noise fainter than 0.008,
-# galaxies, and a few photographs with grain or with texture like it.
-SURE = 40.0
 BARE = 0.5  # probability of windows without texture from which the updates start
 UPDATES, UPDATES_OF_ALL = 20, 4  # updates of the mixture, and those after which rare textures are left out
 LEAST_NOISE = 1e-6  # variance relative to the first estimate, below which powers of shares are 0 in single precision
@@ -71,15 +67,13 @@ def white_level(
     picture: Float[Tensor, "height width channels"],
     sigma: float,
     variance: Callable[[float], Float[Tensor, "height width channels"]],
-    *,
-    surely: bool = False,
 ) -> float:
     """Return the standard deviation of white noise, from a first estimate ``sigma``.
 
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
     clipped: the energies of each window are relative to it. Windows that are mostly clipped do not count. The estimate
     stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe. It is 0 where
-    textures alone explain the windows, or leave no patch flat; with ``surely``, in all cases of doubt. It is at most
+    textures alone explain the windows, or leave no patch flat. It is at most
     what the flattest patches have; see ``energy_of_flattest``.
     """
     windows = Windows.of(picture, ends=1.0)
@@ -93,9 +87,9 @@ def white_level(
         relative = (energy[counted] / (sigma**2 * share[counted]).unsqueeze(2)).flatten(0, 1).float()
         relative = relative[relative.mean(1) < TEXTURE_POWERS[-1]]
         if len(relative) < FEWEST or int(counted.sum()) < ENOUGH * len(counted):
-            factor = 0.0 if surely else 1.0
+            factor = 1.0
         else:
-            factor = noise_beside_textures(relative, laws, alone, surely=surely)
+            factor = noise_beside_textures(relative, laws, alone)
         sigma *= math.sqrt(factor)
         if factor in (0.0, 1.0) or float(share.min()) > 1 - 1e-6:  # nothing is told, or nothing was clipped
             break
@@ -147,13 +141,12 @@ def texture_laws(windows: Windows, laws: Sequence[tuple[float, float]]) -> Float
 
 
 def noise_beside_textures(
-    energy: Energies, laws: Float[Tensor, "laws modes"], alone: Float[Tensor, "others modes"], *, surely: bool = False
+    energy: Energies, laws: Float[Tensor, "laws modes"], alone: Float[Tensor, "others modes"]
 ) -> float:
     """Return the variance of white noise relative to a first estimate, as the energies are.
 
     It is 1 where textures of some laws beside noise do not explain the energies, and 0 where they do, but the
-    flattest windows are more likely of textures of the laws ``alone``. With ``surely`` it is 0 in the first case too,
-    and the logarithm of the ratio of the likelihoods with and without noise must be more than ``SURE``.
+    flattest windows are more likely of textures of the laws ``alone``.
     """
     strengths = torch.tensor(TEXTURE_POWERS).to(laws)[:, None, None] / laws.mean(1, keepdim=True)
     textures = torch.cat([torch.zeros_like(laws[:1]), (strengths * laws).flatten(0, 1)])
@@ -169,8 +162,8 @@ def noise_beside_textures(
         noise = max(noise * float(growth), LEAST_NOISE)
     mean = noise + textures
     if _misfit(energy / (_densities(energy, mean, probability).softmax(1) @ mean)) > MISFIT:
-        return 0.0 if surely else 1.0
-    return noise if _gain(energy, alone, noise) > (SURE if surely else 0.0) else 0.0
+        return 1.0
+    return noise if _gain(energy, alone, noise) > 0 else 0.0
 
 
 def _gain(energy: Energies, laws: Float[Tensor, "laws modes"], noise: float) -> float:

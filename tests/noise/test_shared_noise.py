@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import skimage.data
 import torch
 from scipy.ndimage import gaussian_filter
 
@@ -12,7 +13,6 @@ from coordnet.noise.estimate import brightness_ratio
 from coordnet.noise.evidence import differences_show
 from coordnet.noise.factors import factors_of
 from coordnet.noise.shared import shared_noise
-from coordnet.noise.white import noise_level
 from coordnet.noise.wiener import principal
 from coordnet.noise.windows import Windows
 from tests.noise.test_white_level import picture, texture
@@ -120,15 +120,17 @@ def test_texture_of_the_brightness_is_no_noise(power, generator):
     assert shared_noise(field, None) is None
 
 
-def test_noise_is_not_sure_where_few_windows_tell_it_or_laws_do_not_hold(generator):
-    small = 0.5 + 0.05 * torch.randn(24, 24, 1, generator=generator, dtype=torch.float64)
-    rows, columns = torch.meshgrid(torch.arange(192), torch.arange(192), indexing="ij")
-    hatched = ((0.31 * rows + 0.12 * columns) % 1 > 0.4).double()[..., None]
-    hatched = hatched + 0.05 * torch.randn(hatched.shape, generator=generator, dtype=torch.float64)
-    for noisy in (small, hatched):
-        assert noise_level(noisy) > 0.03
-        assert noise_level(noisy, surely=True) == 0
-
-
 def test_grain_on_a_small_picture_is_in_doubt(generator):
     assert shared_noise(planted(1.0, generator, 24), None) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1.0, 1.5])
+def test_grain_that_all_colors_share_is_told_from_bricks(width, generator):
+    bricks = torch.from_numpy(skimage.data.brick()[150:310, 150:310] / 255.0).unsqueeze(2).expand(-1, -1, 3)
+    white = torch.randn(160, 160, 1, generator=generator, dtype=torch.float64).numpy()
+    noise = torch.from_numpy(gaussian_filter(white, (width, width, 0), mode="wrap"))
+    model = cn.estimate_noise(bricks + 0.04 * noise / noise.std())
+    assert model.kind == "colored" and not model.is_white_in_space
+    assert math.sqrt(float(model.variance(bricks).mean())) == pytest.approx(0.04, rel=0.2)
+    assert cn.estimate_noise(bricks).kind != "colored"
