@@ -29,7 +29,7 @@ from coordnet.restore.upscale_choice import PIXEL_KINDS, PixelKind
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
 AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior"
 NOISY = ", noise of standard deviation {noise:.2g}"
-LEAST_NOISE = 1e-5  # standard deviation that is told: 16 bits round to steps of 1.5e-5
+LEAST_TOLD = 1e-5  # standard deviation that is told: 16 bits round to steps of 1.5e-5
 UPSCALE_MEMORY = 2**31  # bytes that enlarging may take without --memory, if they are free
 
 
@@ -69,7 +69,7 @@ def _upscale(image: str, common: Batch, factor: float, options: dict[str, Any], 
 
 def _chosen(made: UpscaleReport) -> str:
     assumed = "no" if made.prior == "none" else made.prior
-    words = AREAS + NOISY * ((made.noise or 0) > LEAST_NOISE) if made.samples == "area" else POINTS
+    words = AREAS + NOISY * ((made.noise or 0) > LEAST_TOLD) if made.samples == "area" else POINTS
     chosen = words.format(assumed=assumed, noise=made.noise, sigma=made.sigma)
     kinds = ", ".join(dict.fromkeys(noise["kind"] for noise in made.removed or ()))
     chosen = f"without its noise ({kinds}), {chosen}" if kinds else chosen

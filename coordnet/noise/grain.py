@@ -8,6 +8,7 @@ all variances is much likelier than none, and the flattest patches differ no mor
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,14 +21,15 @@ from coordnet.priors.local.classes import gray_shapes
 from coordnet.priors.local.mixture import ENERGIES, Mixture, View
 from coordnet.sampling.noise_model import NoiseModel
 
-WIDTHS = (0.0, 0.7, 1.0, 1.4, 2.0)  # deviations in pixels of the filter: none for white noise
-MOST_PATCHES = 800  # patches that are looked at
+FILTERS = (0.0, 0.7, 1.0, 1.4, 2.0)  # deviations in pixels of the filter: none for white noise
+LOOKED_AT = 800  # patches that are looked at
 TEXTURES = tuple(2.0**k / 2**20 for k in range(17))  # variances of textures, for signals of range 1
-ROUNDING = 1e-3  # standard deviation that a patch without grain has
+NO_GRAIN = 1e-3  # standard deviation that a patch without grain has
 BOUNDS, TOLERANCE = (2e-3, 0.25), 0.02  # range of the deviation of grain, and error of its logarithm
 # Least logarithm of the ratio of the likelihoods with and without grain for each patch, and largest ratio of the roots
-# of two low quantiles of their energies, relative to that of noise. Of 35 crops and fields without grain 4 photographs
-# of textures have a larger gain, with ratios from 1.25 on. With grain the ratio is 0.97 to 1.13 but for such textures.
+# of two low quantiles of the patches' energies, relative to that of noise. In 35 crops and fields without grain there
+# are four photographs of textures that gain more than 1.2, with ratios of 1.25 and more. With grain ratios are 0.97 to
+# 1.13, unless there are such textures.
 GAIN, QUANTILES, SPREAD = 0.9, (0.02, 0.1), 1.15
 STRONG = 0.1  # variance of a component of the grain in a patch, relative to the largest, above which it counts
 
@@ -78,7 +80,7 @@ class Filtered:
 
     def fit(self, textures: bool) -> tuple[float, float]:
         """Return the likeliest level, and the logarithm of the likelihood there."""
-        found = minimize_scalar(
+        found: Any = minimize_scalar(
             lambda level: -self.likelihood(math.exp(level), textures),
             bounds=[math.log(level) for level in BOUNDS],
             method="bounded",
@@ -104,14 +106,14 @@ def grain_of(picture: Float[Tensor, "height width channels"], weights: Float[Ten
 
     Textures do, and few patches without values that were clipped.
     """
-    patches = unclipped(picture.movedim(-1, 0), MOST_PATCHES)
+    patches = unclipped(picture.movedim(-1, 0), LOOKED_AT)
     if len(patches) < FEWEST_PATCHES:
         return None
     values = patches.of((picture @ weights).unsqueeze(0))
     y = (values - values.mean(2, keepdim=True)).flatten(1).float()
-    best = max((Filtered(y, width, patches.shape) for width in WIDTHS), key=lambda one: one.fit(textures=False)[1])
+    best = max((Filtered(y, width, patches.shape) for width in FILTERS), key=lambda one: one.fit(textures=False)[1])
     level, likelihood = best.fit(textures=True)
-    gain = likelihood - best.likelihood(ROUNDING, textures=True)
+    gain = likelihood - best.likelihood(NO_GRAIN, textures=True)
     if gain < GAIN or best.spread > SPREAD:
         return None
     return replace(best.model, floor=level * level)

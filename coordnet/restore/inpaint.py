@@ -120,8 +120,7 @@ def inpaint(
     extremes, noisy = _extremes(values, kept), bool(chosen.noise)
     # The samples have their own values: those of a masked lattice are a copy.
     made, fitted = fit_large(samples, fit, largest=largest, is_noisy=noisy, in_place=not noisy, progress=progress)
-    model = None if isinstance(made, Tensor) else made
-    made = made if isinstance(made, Tensor) else made.render(alignment="sample")
+    model, made = (None, made) if isinstance(made, Tensor) else (made, made.render(alignment="sample"))
     sure = model if uncertainty else None
     hidden = fitted.best_psnr(wide=wide) if sure is None else sure.expected_psnr()
     used, holes = fitted.used(chosen.start.name), _holes(mask)

@@ -15,7 +15,7 @@ MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
 
 @dataclass(frozen=True)
 class Half:
-    """What a fit sees of a lattice, and where it is judged, for each node."""
+    """The nodes of a lattice that a fit sees, and those where it is judged."""
 
     shown: Bool[np.ndarray, " nodes"]
     judged: Bool[np.ndarray, " nodes"]  # hidden nodes between the outermost ones that are shown

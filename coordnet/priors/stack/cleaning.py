@@ -17,8 +17,8 @@ from coordnet.priors.local.weights import least_squares_share
 from coordnet.sampling.grids import Lattice
 
 MORE_NOISE = 0.7  # standard deviation of noise that is added for the comparison, relative to that there is
-TRIED = 2**14  # samples of the middle part on which the priors are compared
-LEAST_SHARE = 0.15  # share below which a prior is left out
+MIDDLE_TRIED = 2**14  # samples of the middle part on which the priors are compared
+LEAST_PART = 0.15  # share below which a prior is left out
 
 Values = Float[Tensor, "1 channels *samples"]
 
@@ -36,16 +36,16 @@ def without_noise(values: Values, sigma: float) -> Values:
     """
     if sum(n > 1 for n in values.shape[2:]) < 2 or is_tracked(values):
         return _estimate(Kriging(), values)
-    part = values[(..., *middle(tuple(values.shape[2:]), TRIED))]
+    part = values[(..., *middle(tuple(values.shape[2:]), MIDDLE_TRIED))]
     noise = sigma * torch.randn(part.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(part)
     local, kriged = (
         (_estimate(prior, part + MORE_NOISE * noise) - part + noise / MORE_NOISE).flatten()
         for prior in (Local(noise=sigma * math.sqrt(1 + MORE_NOISE**2)), Kriging())
     )
     share = least_squares_share(local, kriged)
-    if share <= LEAST_SHARE:
+    if share <= LEAST_PART:
         return _estimate(Local(noise=sigma), values)
-    if share >= 1 - LEAST_SHARE:
+    if share >= 1 - LEAST_PART:
         return _estimate(Kriging(), values)
     return (1 - share) * _estimate(Local(noise=sigma), values) + share * _estimate(Kriging(), values)
 
