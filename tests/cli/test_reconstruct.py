@@ -355,6 +355,7 @@ def save_points(path, points, header=None):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "options"), [(None, ()), ("x,y,grey", ("--bounds", "-1,3,2,5", "--prior", "smooth"))]
 )

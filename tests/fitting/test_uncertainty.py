@@ -384,6 +384,7 @@ def test_the_psnr_of_points_is_expected_within_their_hull():
     assert fit.expected_psnr() == pytest.approx(-10 * math.log10(float(inside.square().mean())), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_between_unequal_coordinates_the_deviation_is_that_of_the_nodes_there():
     x = np.concatenate([[0.0], np.random.default_rng(0).uniform(0.5, 1.5, 63).cumsum()])
     fit = cn.fit(cn.RectilinearLattice(x).sample(np.random.default_rng(1).standard_normal(64).cumsum()))

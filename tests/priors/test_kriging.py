@@ -411,6 +411,7 @@ def clusters(smoothness, count, seed):
     return places[:count], places[count:], np.linalg.cholesky(k) @ generator.standard_normal(len(places)), k
 
 
+@pytest.mark.slow
 def test_points_in_clusters_are_nearly_as_good_as_the_best_linear_prediction():
     """That is E[f | y] of the planted process; errors are mean squares over two draws."""
     squares = []

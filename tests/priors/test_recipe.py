@@ -154,6 +154,7 @@ def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     np.testing.assert_allclose(np.load("clean.npy").squeeze(), cn.denoise(SIGNAL, 0.2, prior=Flat()).signal.squeeze())
 
 
+@pytest.mark.slow
 def test_the_commands_that_enlarge_and_compare_read_it(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     np.save("signal.npy", SMOOTH.numpy())

@@ -328,6 +328,7 @@ def test_points_are_hidden_in_all_channels():
     assert HiddenPoints.draw(few, 0.3, 0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["random:0.5", "every:2"])
 def test_smooth_fields_take_plates_or_kriging_and_photographs_the_local_prior(pattern):
     options = {"generator": torch.Generator().manual_seed(0)}
@@ -437,6 +438,7 @@ def test_a_fit_follows_offsets_and_factors_of_the_values():
     torch.testing.assert_close(other, 1000 - 7 * one, atol=2e-3, rtol=0)
 
 
+@pytest.mark.slow
 def test_hidden_errors_of_all_candidates_are_reported_and_the_model_is_kept(tmp_path):
     fit = cn.fit(masked(waves(30, 30), 0.4))
     report = fit.report
@@ -546,6 +548,7 @@ def test_splines_continue_a_trend_beyond_the_outermost_samples(steps, degree):
     torch.testing.assert_close(made[-3:], noise[-3:])
 
 
+@pytest.mark.slow
 def test_a_fade_of_an_even_number_of_frames_is_not_weighed_by_its_last_one():
     frame = synthetic_photograph(20, 20).mean(-1, keepdim=True)
     fade = (torch.arange(16).view(-1, 1, 1, 1) + 1) / 16 * frame

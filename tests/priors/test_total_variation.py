@@ -81,6 +81,7 @@ def fourier_samples(signal, generator, sigma=0.005):
     return cn.Measurements.of(cn.operators.FourierSamples(drawn), signal, sigma=sigma, generator=generator)
 
 
+@pytest.mark.slow
 def test_steps_are_found_from_few_fourier_samples(generator):
     measured = fourier_samples(STEPPED, generator)
     ours, adaptive = (cn.fit(measured, prior=prior) for prior in (cn.TotalVariation(), cn.Adaptive()))
@@ -109,6 +110,7 @@ def test_a_constant_stays_one():
     torch.testing.assert_close(made, torch.full((8, 8, 1), 0.5))
 
 
+@pytest.mark.slow
 def test_noisy_values_take_the_strength_of_least_error_and_its_proximal_map(generator):
     """The error is within 0.3 dB of that of the best strength with hindsight."""
     row = torch.repeat_interleave(torch.rand(9, 1, dtype=DOUBLE, generator=generator), 30, 0)

@@ -46,6 +46,7 @@ def test_blocks_see_their_neighbors_and_are_put_together(small, periodic, factor
     assert np.array_equal(blocks.map(work, factor=factor).compute(scheduler="sync"), expected)
 
 
+@pytest.mark.slow
 def test_a_field_in_blocks_is_as_good_as_the_whole(small):
     truth = field((190, 150))
     known = np.random.default_rng(1).random(truth.shape) < 0.7

@@ -34,6 +34,7 @@ def test_values_and_labels_at_other_coordinates(dtype, options, tolerance):
     assert np.allclose(made, field(lat, lon), atol=tolerance)
 
 
+@pytest.mark.slow
 def test_missing_values_are_filled_and_others_kept():
     array = temperature()
     array[4, 5] = np.nan

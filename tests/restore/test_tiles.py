@@ -79,6 +79,7 @@ def test_tiles_of_a_smooth_picture_leave_no_seams():
     assert cut.expected_psnr == pytest.approx(whole.expected_psnr, abs=1)
 
 
+@pytest.mark.slow
 def test_inpainting_in_tiles_keeps_what_is_known_and_leaves_no_seams():
     truth = smooth(260, 60)
     known = torch.rand(260, 60, generator=torch.Generator().manual_seed(0)) < 0.5

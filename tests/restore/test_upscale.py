@@ -57,6 +57,7 @@ def test_the_smallest_pictures_are_divided_into_pixels_with_their_means(shape):
     assert torch.allclose(large.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3)), picture, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_noise_is_removed_where_it_matters():
     truth, sigma = synthetic_photograph(128, 128), 0.05
     small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
@@ -136,6 +137,7 @@ def test_a_constant_picture_stays_so_and_says_nothing_of_the_error(prior):
     assert made.expected_psnr is None
 
 
+@pytest.mark.slow
 def test_texture_that_looks_like_noise_stays():
     """A rough random field of one channel is enlarged as one without noise is."""
     frequency = torch.hypot(*torch.meshgrid(*(torch.fft.fftfreq(128).double(),) * 2, indexing="ij"))

@@ -194,6 +194,7 @@ def test_the_likelihood_of_scales_has_a_dense_twin():
     np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_all_columns_of_values_choose_the_scales_together():
     """Noise has none to choose, and a plane, which splines meet to rounding, does not matter."""
     places, noise = PLACES * [1, 8], RNG.normal(size=300)

@@ -71,6 +71,7 @@ def test_samples_with_noise_count_with_a_share_of_its_variance(process, generato
     assert distance(found, posterior_mean(values, spectrum, known, 1e-4), known) > 0.1
 
 
+@pytest.mark.slow
 def test_hidden_samples_show_that_samples_have_no_noise_though_it_is_told(process):
     truth, spectrum, known = process
     found = filled(truth, spectrum, known)
