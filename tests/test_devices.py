@@ -305,6 +305,16 @@ def test_noise_there_is_estimated_and_removed(device, name):
     near(there, cn.denoise(part, noise=model, prior=LOCAL).signal, 1e-3)
 
 
+@pytest.mark.slow
+def test_noise_of_skipped_nodes_and_points_are_fitted_there(device):
+    noisy = picture(64)[..., :1] + 0.05 * torch.randn(64, 64, 1, dtype=torch.float64, generator=seeded())
+    between = Samples(ScatteredPoints((N, N), points()), points().sin())
+    for samples in (sample(noisy, "every:2"), between):
+        found = cn.fit(on(samples, device)).render()
+        assert found.is_cuda
+        near(found, here(cn.fit, samples).render(), 1e-3)
+
+
 def test_noise_of_a_mosaic_there_is_estimated_there(device):
     noisy = (picture(64)[..., :1] + 0.05 * torch.randn(64, 64, 1, dtype=torch.float64, generator=seeded())).clamp(0, 1)
     found, model = (mosaic_noise(x, Bayer("RGGB")) for x in (noisy.to(device), noisy))
