@@ -32,9 +32,6 @@ from coordnet.sampling.jpeg import JpegIntervals
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 RESTORED = "restored"  # the stem of a result's name
-FEW_HOLES = 6  # holes below which errors at hidden copies of them tell little of those inside
-# Root mean square, in dB, by which the hold-out PSNR was off on 32 crops of photographs with two to five holes.
-FEW_HOLES_OFF = 4
 
 
 @dataclass(frozen=True)
@@ -154,8 +151,8 @@ def _scored(made: Restored[InpaintReport]) -> str:
         return unknown if wide else "no sample was hidden to measure by"
     if wide:
         return f"expected PSNR about {expected:.0f} dB inside the holes, by hidden copies of them"
-    if made.report.holes is not None and made.report.holes < FEW_HOLES:
-        return f"hold-out PSNR about {expected:.0f} dB, within {FEW_HOLES_OFF} dB or so: the holes are few"
+    if margin := made.report.psnr_margin:
+        return f"hold-out PSNR about {expected:.0f} dB, within {margin:.0f} dB or so: the holes are few"
     return f"hold-out PSNR {expected:.2f} dB"
 
 

@@ -34,7 +34,7 @@ Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 def suited(setting: Setting, *, skips: bool = True) -> Prior | None:
     """Return what "auto" stands for: the stack for a lattice that skips nodes where the gaps are these nodes.
 
-    A single prior is for the gaps. So are all priors unless the fit ``skips`` nodes.
+    Where only one prior suits that lattice, and where the fit does not ``skip`` nodes, priors are for the gaps.
     """
     even = setting.geometry.without_gaps
     if skips and even is not setting.geometry and setting.fourier and not setting.robust:

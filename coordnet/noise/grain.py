@@ -26,10 +26,10 @@ LOOKED_AT = 800  # patches that are looked at
 TEXTURES = tuple(2.0**k / 2**20 for k in range(17))  # variances of textures, for signals of range 1
 NO_GRAIN = 1e-3  # standard deviation that a patch without grain has
 BOUNDS, TOLERANCE = (2e-3, 0.25), 0.02  # range of the deviation of grain, and error of its logarithm
-# Least logarithm of the ratio of the likelihoods with and without grain for each patch, and largest ratio of the roots
-# of two low quantiles of the patches' energies, relative to that of noise. In 35 crops and fields without grain there
-# are four photographs of textures that gain more than 1.2, with ratios of 1.25 and more. With grain ratios are 0.97 to
-# 1.13, unless there are such textures.
+# Least logarithm of the ratio of the likelihoods with and without grain for each patch, and largest ratio between two
+# low quantiles of the roots of the patches' energies, relative to that of noise. In 35 crops and fields without grain
+# there are four photographs of textures that gain more than 1.2, with ratios of 1.25 and more. With grain ratios are
+# 0.97 to 1.13, unless there are such textures.
 GAIN, QUANTILES, SPREAD = 0.9, (0.02, 0.1), 1.15
 STRONG = 0.1  # variance of a component of the grain in a patch, relative to the largest, above which it counts
 
@@ -98,7 +98,7 @@ class Filtered:
         energy = ((self.y.double() @ vectors[:, strong]).square() / values[strong]).mean(1)
         low, high = energy.quantile(torch.tensor(QUANTILES, dtype=torch.float64)).tolist()
         expected = [quantile_of_mean(share, float(strong.sum()) / 2) for share in QUANTILES]
-        return math.sqrt(high * expected[0] / (low * expected[1]))
+        return math.sqrt(high * expected[0] / (low * expected[1])) if low > 0 else math.inf
 
 
 def grain_of(picture: Float[Tensor, "height width channels"], weights: Float[Tensor, " channels"]) -> NoiseModel | None:

@@ -25,6 +25,9 @@ from coordnet.sampling.samples import Samples
 MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
 FIGURE_POINTS = 2**18  # points of the middle of a lattice in tiles, which a figure shows
 FEWER = 4  # a tile has at most a quarter of the points of the largest uncut lattice
+FEW_HOLES = 6  # holes below which errors at hidden copies of them tell little of those inside
+# Root mean square, in dB, by which the hold-out PSNR was off on 32 crops of photographs with two to five holes.
+FEW_HOLES_MARGIN = 4.0
 OVERLAP = {1: 1024, 2: 64, 3: 16, 4: 8}  # samples that neighboring tiles share along an axis, by the number of axes
 
 Window = tuple[slice, ...]
@@ -58,6 +61,11 @@ class InpaintReport(RestoredReport):
     holes: int | None = None
     pattern: str | None = None
     sigma: float | None = None
+
+    @property
+    def psnr_margin(self) -> float:
+        """The dB by which ``expected_psnr`` may well be off, as copies of few holes tell little of these; else 0."""
+        return FEW_HOLES_MARGIN if self.holes is not None and self.holes < FEW_HOLES else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -292,6 +292,8 @@ def test_the_psnr_of_few_holes_is_said_to_be_uncertain(run):
     few = run("inpaint", "in/a.png", "--mask", mask_file("in/few.png", known), *options, "first")[1]
     assert "dB or so: the holes are few" in few
     assert json.loads(Path("first/record.json").read_text())["report"]["holes"] == 2
+    filled = cn.inpaint(synthetic_photograph(48, 48), torch.from_numpy(known), prior=cn.Adaptive())
+    assert f"within {filled.report.psnr_margin:.0f} dB" in few
     known[::8, ::8] = known[1::8, ::8] = known[::8, 1::8] = known[1::8, 1::8] = False
     many = run("inpaint", "in/a.png", "--mask", mask_file("in/many.png", known), *options, "second")[1]
     assert "hold-out PSNR" in many and "few" not in many

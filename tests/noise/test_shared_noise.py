@@ -12,6 +12,7 @@ import coordnet as cn
 from coordnet.noise.estimate import brightness_ratio
 from coordnet.noise.evidence import differences_show
 from coordnet.noise.factors import factors_of
+from coordnet.noise.grain import Filtered
 from coordnet.noise.shared import shared_noise
 from coordnet.noise.wiener import principal
 from coordnet.noise.windows import Windows
@@ -134,3 +135,9 @@ def test_grain_that_all_colors_share_is_told_from_bricks(width, generator):
     assert model.kind == "colored" and not model.is_white_in_space
     assert math.sqrt(float(model.variance(bricks).mean())) == pytest.approx(0.04, rel=0.2)
     assert cn.estimate_noise(bricks).kind != "colored"
+
+
+def test_patches_some_of_which_are_level_have_no_grain():
+    y = torch.randn(100, 64, generator=torch.Generator().manual_seed(0))
+    y[:10] = 0.0
+    assert Filtered(y - y.mean(1, keepdim=True), 0.0, (8, 8)).spread == math.inf

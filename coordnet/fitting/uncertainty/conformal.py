@@ -153,8 +153,8 @@ class Calibration:
     counted: Bool[np.ndarray, "nodes channels"]
     # The factor of squared errors from a fit of some samples to a fit of all. They fall as a power of the number of
     # samples. The fit with the fewest samples tells it, though uncertainly, so that the mean with ``POWER`` is taken.
-    # It is ``POWER`` for gaps that move, such as clouds, and 0 for other folds in the shape of what is unknown: more
-    # samples elsewhere bring none nearer.
+    # The power is ``POWER`` for gaps that move, such as clouds, and 0 for other folds in the shape of what is unknown:
+    # more samples elsewhere bring none nearer.
     growth: float
     alike: float = 1.0  # the number of hidden samples whose errors count as one; see ``Folded``
     # True where a sample was hidden without its block; None where no blocks are hidden.

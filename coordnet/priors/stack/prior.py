@@ -43,9 +43,8 @@ class Stack(Prior):
         Their weights, if these are known from other blocks of the signal; hidden samples give them if empty.
     nugget : float
         The standard deviation of the white noise that the samples seem to have. Where it is a good part of the hidden
-        errors, candidates are weighed by what they say of the known samples, too. With it a lattice that skips nodes,
-        with gaps or without, is fitted as one with gaps, of which random samples are hidden: noise is the same at any
-        distance.
+        errors, candidates are weighed by what they say of the known samples, too. With it, as where a ``Denoiser``
+        is told the noise, a lattice that skips nodes is fitted as one with gaps, of which random samples are hidden.
     lattice_noise : float
         The standard deviation of the white noise that is removed from the samples of a lattice that skips nodes before
         these are interpolated; see ``without_noise``.
