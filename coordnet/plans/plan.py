@@ -173,12 +173,12 @@ class Plan:
         """Return the coefficients of one centered signal; a plan has this, or one of the two above."""
         return self.solve_and_hold_out(values)[0]
 
-    def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
-        """Return the weight that this fit of one centered signal has, whatever errors hidden samples have.
+    def share(self, values: Float[Tensor, "1 channels *samples"]) -> float | None:
+        """Return the weight that this fit of one centered signal has beside the one that hidden samples give.
 
-        By default it is 0: they decide.
+        A fit whose share is 0 is not tried. By default it is None: hidden samples decide alone.
         """
-        return 0.0
+        return None
 
     def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether a fit is worth its time, by the mean squared hidden errors of priors that were tried before.

@@ -104,22 +104,26 @@ class LatticeKrigingPlan(PartsPlan):
     def share(self, values: Float[Tensor, "1 channels *samples"]) -> float:
         """Return 1 for rows, and what ``KRIGED_SHARES`` says of lattices by how much nodes vary, given the samples.
 
-        The lattice's own half, at twice the distance, says little of smooth signals. Photographs are mostly rough. In
-        320 rows a share of 1 gains 0.4 dB in the mean, if gains and losses are cut at 10 dB; those of photographs lose
-        0.02 dB. Scales of axes count by their mean: across the longest ones nodes vary much, and other fits know less.
+        In 320 rows a share of 1 gains 0.4 dB in the mean, if gains and losses are cut at 10 dB; those of photographs
+        lose 0.02 dB. Photographs are mostly rough, or vary much between samples. Scales of axes count by their mean:
+        across the longest ones nodes vary much, and other fits know less.
         """
         shape = [n for n, nodes in zip(self.geometry.shape, self.geometry.grid, strict=True) if nodes > 1]
         if len(shape) < 2 or min(shape) < FEWEST_ALONG:
             return float(len(shape) < 2)
         numbers = self._most_likely(values[0].detach())
+        if numbers.smoothness == SMOOTHNESSES[0]:
+            return 0.0
         alike = replace(numbers, scale=numbers.mean_scale(self.geometry.grid))
-        is_rough = numbers.smoothness == SMOOTHNESSES[0]
-        variance = math.inf if is_rough else relative_variance(alike.covariance, self._parts(self.deciding))
+        variance = relative_variance(alike.covariance, self._parts(self.deciding))
         return next((share for most, share in KRIGED_SHARES.items() if variance <= most), 0.0)
 
     def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
-        """Return False: the lattice's own half is not fitted."""
-        return False
+        """Return whether the lattice is a plane; of rows and volumes the own half is not fitted.
+
+        The half of a volume has few samples: with its errors one of nine volumes loses 2.2 dB, and none gains.
+        """
+        return dimensions(self.geometry.grid) == 2
 
     def _likeliest(self, block: Block, tried: Iterable[KrigingParameters]) -> Likely:
         """Return the likeliest covariance that meets the samples, or the likeliest.

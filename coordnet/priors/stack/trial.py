@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,8 @@ from coordnet.linalg.machine import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
+from coordnet.priors.kriging.scale_search import KrigingParameters
+from coordnet.priors.stack.expected_errors import falls
 from coordnet.priors.stack.hidden_errors import Errors, HiddenErrors, Traits, mean_square
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
@@ -60,9 +62,11 @@ class Trial:
         self.errors: dict[int, Errors] = {}
         self._clusters = np.zeros(1, int)
         self.tried: dict[int, float] = {}
+        self._falls: Mapping[int, float] = {}
         self._judged: dict[Prior, Judged] = {}
         self._settled: dict[int, Prior] = {}
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
+        self._shares = [plan.share(values) for plan in plans]
         self._is_whole = self._is_small = math.prod(samples.grid) <= WHOLE[len(samples.grid)]
         own = self._own(0)
         held = own.whole if own is not None else _draw(samples)
@@ -78,7 +82,8 @@ class Trial:
                 self._refine(held, samples)
             least = EXACT * float(values.square().mean())  # plates of the highest order are last
             self._exact = [k for k, e in self.tried.items() if e <= least and not candidates[k].searches]
-        self._shares = np.array([plan.share(values) for plan in plans])
+        if isinstance(held, HeldOut) and self._is_strided:
+            self._falls = self._expected_falls(held.steps)
 
     def _exact_at_half(self, samples: Samples) -> list[int]:
         """Return the candidates that predict every second of a few samples from the others, but for rounding.
@@ -115,7 +120,31 @@ class Trial:
         ]
         shape: Any = {"is_strided": self._is_strided, "is_clustered": self._is_clustered, "is_whole": self._is_whole}
         density = self.plans[0].geometry.density
-        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
+        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, self._falls, **shape)
+
+    def _expected_falls(self, shown: tuple[int, ...]) -> dict[int, float]:
+        """Return by what each candidate's squared error is expected to fall from a lattice's half to all samples.
+
+        That is for the covariance that kriging found; without kriging nothing is expected. Candidates that are not
+        linear in the samples fall as the others do in the mean. In the half every ``shown``-th sample was.
+        """
+        settled = [self._settled.get(k) for k in self.errors]
+        kriged = next((prior for prior in settled if isinstance(prior, KrigingParameters)), None)
+        if kriged is None:
+            return {}
+        linear = [
+            k
+            for k, prior in zip(self.errors, settled, strict=True)
+            if self.plans[k].has_gradient and prior is not kriged and not self.candidates[k].searches
+        ]
+        lattice: Any = self.plans[0].geometry
+        *found, own = np.log(falls([self.candidates[k] for k in linear], kriged.covariance, lattice.steps, shown))
+        mean = np.mean([*found, own])
+        known = dict(zip(linear, found, strict=True))
+        return {
+            k: float(np.exp((own if prior is kriged else known.get(k, mean)) - mean))
+            for k, prior in zip(self.errors, settled, strict=True)
+        }
 
     def _without_noise(self, prior: Prior) -> int:
         """Return the number of the candidate that is a prior without the noise it has, -1 if there is none."""
@@ -135,7 +164,8 @@ class Trial:
         weights = self.hidden.weights() if self.errors else one[self._remaining]
         if self.plans[int(weights.argmax())].stands_apart:
             return weights
-        return (1 - self._shares.sum()) * weights + self._shares
+        shares = np.array([share or 0.0 for share in self._shares])
+        return (1 - shares.sum()) * weights + shares
 
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that may be best in many, or on a lattice of few nodes.
@@ -226,7 +256,7 @@ class Trial:
         around = self.candidates[k].stationary
         if around != self.candidates[k] and around in [self.candidates[j] for j in self.hidden.rivals()]:
             errors[around] = min(errors.values())
-        return self.plans[k].is_promising(errors, self._energy)
+        return self._shares[k] != 0 and self.plans[k].is_promising(errors, self._energy)
 
     @cached_property
     def _energy(self) -> float:
