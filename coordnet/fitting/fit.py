@@ -22,8 +22,10 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.priors.base import Prior, as_prior
+from coordnet.priors.kriging import Kriging
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.spline import LONGEST, SPLINE_DEGREES
+from coordnet.priors.stack import Stack
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
@@ -317,7 +319,7 @@ def _middle(samples: Samples) -> Samples:
 
 
 def _splines(samples: Samples) -> Method | None:
-    """Return splines of the degree with the least error, if that is 6 dB below that of the suited prior."""
+    """Return splines of the degree with the least error, if that is 6 dB below those of methods on nodes."""
     coordinates = samples.geometry.lattice.coordinates
     kept = [sorted({*range(0, n, 2), n - 1}) for n in samples.grid]
     if math.prod(map(len, kept)) == math.prod(samples.grid):
@@ -333,12 +335,16 @@ def _splines(samples: Samples) -> Method | None:
 
     errors = {degree: error(Method(EncoderChoice(UnevenSpline, {"degree": degree}))) for degree in SPLINE_DEGREES}
     best = min(errors, key=errors.__getitem__)
-    if errors[best] * SPLINE_GAIN >= error(_on_nodes(shown)):
-        return None
-    return Method(EncoderChoice(UnevenSpline, {"degree": best}))
+    is_clear = errors[best] * SPLINE_GAIN < min(map(error, _on_nodes(shown)))
+    return Method(EncoderChoice(UnevenSpline, {"degree": best})) if is_clear else None
 
 
-def _on_nodes(samples: Samples) -> Method:
-    """Return the method on equal distances: its plates alone at unequal ones, which tell 6 dB as well as a stack."""
-    prior = choose_prior(samples) if samples.geometry.is_even else ThinPlate()
-    return Method(EncoderChoice(default_encoder(samples.geometry, prior)), prior=prior)
+def _on_nodes(samples: Samples) -> list[Method]:
+    """Return methods on equal distances: at unequal ones plates alone, which tell 6 dB as well as a stack.
+
+    In a row of unequal distances there is kriging, too, on as many nodes as a stack has. Without it splines keep the
+    noise of Chebyshev's and random coordinates: of 21 rows that had splines 19 gain without them, 1.9 dB in the median.
+    """
+    in_rows = (Stack((Kriging(),), weights=(1.0,)),) if len(samples.grid) == 1 else ()
+    priors = [choose_prior(samples)] if samples.geometry.is_even else [ThinPlate(), *in_rows]
+    return [Method(EncoderChoice(default_encoder(samples.geometry, prior)), prior=prior) for prior in priors]
