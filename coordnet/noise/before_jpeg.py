@@ -24,7 +24,7 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 # Ratio of the parts of the frequencies, each relative to drawn noise, above which the noise was not white before: the
 # demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4.
 UNEVEN = 4.0
-WIDTHS = (0.0, 0.7, 1.0, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
+WIDTHS = (0.0, 0.7, 0.85, 1.0, 1.2, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
 # Largest such ratio of filtered noise, which textures look like, and the factor by which that of white noise is larger.
 UNEVEN_FILTERED, LESS_EVEN = 1.6, 1.5
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on

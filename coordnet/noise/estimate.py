@@ -25,6 +25,7 @@ from coordnet.noise.evidence import (
     steepest_slope,
 )
 from coordnet.noise.factors import FEWEST_WINDOWS, NoiseFactors, completed, deconvolved, factors_of
+from coordnet.noise.grain import grain_of
 from coordnet.noise.linear_demosaicing import demosaiced_noise
 from coordnet.noise.pauses import quiet_noise
 from coordnet.noise.shared import shared_noise
@@ -61,9 +62,10 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
     signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
     ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
-    less, tell noise from texture. Noise that the colors of a picture share in part, such as grain, has a covariance of
-    the channels in its spectrum, and may be white; see ``shared_noise``. Bars, captions, insets and grounds of one
-    color do not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
+    less, tell noise from texture; in a gray picture the likelihood of patches is asked before (see ``grain_of``). Noise
+    that the colors of a picture share in part, such as grain, has a covariance of the channels in its spectrum, and may
+    be white; see ``shared_noise``. Bars, captions, insets and grounds of one color do not count, if blocks without such
+    areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
@@ -168,13 +170,15 @@ def _supported_by_windows(
     """
     factors = factors_of(windows)
     factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
-    made = _supported(windows, factors, is_compressed=is_compressed)
+    made = _supported(values, windows, factors, is_compressed=is_compressed)
     if made is None or float(made.variance(values).mean()) < FAINTEST**2:
         return None
     return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows)
 
 
-def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> NoiseModel | None:
+def _supported(
+    values: Float[Tensor, "*grid channels"], windows: Windows, factors: NoiseFactors, *, is_compressed: bool
+) -> NoiseModel | None:
     """Return the model of what was found in windows if they support it, None for white noise."""
     is_single, is_cube = len(factors.spectra) == 1, len(windows.shape) == 3
     least = MIRRORED if is_cube else MIRRORED_ALONE
@@ -184,9 +188,22 @@ def _supported(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) 
     if float(bands.max() / bands.min()) < FLAT:
         model = _white(factors, float(bands[BANDS // 2 :].mean()))
         return model if model.gain > 0 else None
+    is_picture = is_single and len(windows.shape) == 2
+    if is_picture and not is_compressed and (grain := _gray_grain(values, windows.rotation)) is not None:
+        return grain
     if is_single and (steepest_slope(windows, factors.spectra[0]) > STEEP or is_gaussian(windows)):
         return None
     return colored_model(windows, factors, is_compressed=is_compressed)
+
+
+def _gray_grain(
+    picture: Float[Tensor, "height width channels"], rotation: Float[Tensor, "channels 1"]
+) -> NoiseModel | None:
+    """Return noise that a filter left in a gray picture, which may be toned, None for other noise or none."""
+    grain = grain_of(picture.cpu().double(), rotation[:, 0])
+    if grain is None or grain.spectrum is None or grain.is_white_in_space:
+        return None
+    return NoiseModel((rotation @ rotation.mT)[:, :, None, None] * grain.spectrum, floor=grain.floor)
 
 
 def _white(factors: NoiseFactors, level: float) -> NoiseModel:

@@ -40,7 +40,7 @@ def is_uneven(windows: Windows, factors: NoiseFactors) -> bool:
     middle = radius.argsort()[len(radius) // BANDS : len(radius) // 2]
     power = shown_power(windows, factors.spectra[-1])
     if is_single and float(power[middle].mean()) < COARSE * float(power.max()):
-        return _spread(windows, factors, 0) > COARSE_SPREAD
+        return _spread(windows, factors) > COARSE_SPREAD
     energy = windows.modes[:, -1].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
     low, high = energy[:, middle].mean(1).quantile(torch.tensor(QUANTILES).to(energy)).tolist()
     return high > SPREAD[is_single] * low
@@ -60,7 +60,7 @@ def differences_show(windows: Windows, factors: NoiseFactors) -> bool:
         float(bands.mean()) * float(factors.line(windows.means).mean()) > FAINTEST**2
         and float(bands[1:].max() / bands[1:].min()) > FLAT
         and mirrored_share(windows, spectrum) > MIRRORED
-        and _spread(windows, factors, 0) < COARSE_SPREAD
+        and _spread(windows, factors) < COARSE_SPREAD
     )
 
 
@@ -88,22 +88,15 @@ def mirrored_share(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float
     return float(symmetric(spectrum, windows.shape)[high].sum() / spectrum[high].sum())
 
 
-def _spread(windows: Windows, factors: NoiseFactors, channel: int) -> float:
-    """Return how much the energies of windows in a channel differ, relative to those of noise with its spectrum."""
-    low, high = energy_quantiles(windows, factors, channel, factors.spectra[channel], COARSE_QUANTILES)
-    return high / low
-
-
-def energy_quantiles(
-    windows: Windows, factors: NoiseFactors, channel: int, spectrum: Float[Tensor, " modes"], shares: tuple[float, ...]
-) -> list[float]:
-    """Return quantiles of the windows' energies in a channel, relative to those of noise with some spectrum."""
-    power = shown_power(windows, spectrum)
+def _spread(windows: Windows, factors: NoiseFactors) -> float:
+    """Return how much the energies of windows in the first channel differ, relative to those of noise."""
+    spectrum, power = factors.spectra[0], shown_power(windows, factors.spectra[0])
     strong = power > STRONG * power.max()
-    energy = windows.modes[:, channel, strong].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
+    energy = windows.modes[:, 0, strong].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
     means, count = (energy / spectrum[strong]).mean(1), max(1.0, float(strong.sum()) / CORRELATED)
-    found = means.quantile(torch.tensor(shares).to(means)).tolist()
-    return [q / quantile_of_mean(share, count) for q, share in zip(found, shares, strict=True)]
+    low, high = means.quantile(torch.tensor(COARSE_QUANTILES).to(means)).tolist()
+    least, most = (quantile_of_mean(share, count) for share in COARSE_QUANTILES)
+    return high * least / (low * most)
 
 
 def shown_power(windows: Windows, spectrum: Float[Tensor, " modes"]) -> Float[Tensor, " modes"]:

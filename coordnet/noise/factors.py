@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import nnls
 from torch import Tensor
 
-from coordnet.noise.windows import Windows
+from coordnet.noise.windows import Windows, squared_frequencies
 from coordnet.sampling.noise_model import NoiseModel
 
 POWERS = (2.0, 4.0)  # the signal's energy in a window falls as these powers of the frequency
@@ -285,12 +285,6 @@ def quadratic(power: Float[Tensor, "c modes"], squares: Float[Tensor, "modes 2"]
     weight = (found / (found + FAINT * found.amax(1, keepdim=True))).sqrt().unsqueeze(2)
     fit = torch.linalg.lstsq(weight * terms[shown], weight * found.log().unsqueeze(2)).solution
     return (fit[..., 0] @ terms.mT).exp()
-
-
-def squared_frequencies(shape: tuple[int, ...]) -> Float[Tensor, "modes axes"]:
-    """Return the squares of the frequencies of a window along each axis, in cycles per sample."""
-    lines = [torch.fft.fftfreq(n, dtype=torch.float64).square() for n in shape]
-    return torch.stack(torch.meshgrid(*lines, indexing="ij"), -1).flatten(0, -2)
 
 
 def _is_low(squares: Float[Tensor, "modes axes"]) -> Bool[Tensor, " modes"]:

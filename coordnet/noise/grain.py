@@ -15,13 +15,15 @@ from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from coordnet.noise.likelihood import FEWEST_PATCHES, log_likelihood, unclipped
-from coordnet.noise.windows import SIDES, quantile_of_mean
+from coordnet.noise.evidence import is_gaussian
+from coordnet.noise.likelihood import FEWEST_PATCHES, least_level, log_likelihood, unclipped
+from coordnet.noise.windows import SIDES, Windows, quantile_of_mean
 from coordnet.priors.local.classes import gray_shapes
 from coordnet.priors.local.mixture import ENERGIES, Mixture, View
 from coordnet.sampling.noise_model import NoiseModel
 
-FILTERS = (0.0, 0.7, 1.0, 1.4, 2.0)  # deviations in pixels of the filter: none for white noise
+# Deviations in pixels of the filter: none for white noise, or others, between which it is the likeliest.
+FILTERS = (0.0, 0.5, 0.7, 1.0, 1.4, 2.0)
 LOOKED_AT = 800  # patches that are looked at
 TEXTURES = tuple(2.0**k / 2**20 for k in range(17))  # variances of textures, for signals of range 1
 NO_GRAIN = 1e-3  # standard deviation that a patch without grain has
@@ -104,16 +106,20 @@ class Filtered:
 def grain_of(picture: Float[Tensor, "height width channels"], weights: Float[Tensor, " channels"]) -> NoiseModel | None:
     """Return the grain of a sum of a picture's channels with some weights, None where anything leaves doubt.
 
-    Textures do, and few patches without values that were clipped.
+    Textures do, and few patches without values that were clipped, and filtered noise does where all may be a Gaussian
+    field; see ``is_gaussian``.
     """
     patches = unclipped(picture.movedim(-1, 0), LOOKED_AT)
     if len(patches) < FEWEST_PATCHES:
         return None
     values = patches.of((picture @ weights).unsqueeze(0))
     y = (values - values.mean(2, keepdim=True)).flatten(1).float()
-    best = max((Filtered(y, width, patches.shape) for width in FILTERS), key=lambda one: one.fit(textures=False)[1])
+    white, *others = (-Filtered(y, width, patches.shape).fit(textures=False)[1] for width in FILTERS)
+    best = Filtered(y, least_level(FILTERS[1:], others) if min(others) < white else 0.0, patches.shape)
     level, likelihood = best.fit(textures=True)
     gain = likelihood - best.likelihood(NO_GRAIN, textures=True)
     if gain < GAIN or best.spread > SPREAD:
+        return None
+    if best.width and is_gaussian(Windows.of((picture @ weights).unsqueeze(2))):
         return None
     return replace(best.model, floor=level * level)

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.noise.evidence import is_gaussian
 from coordnet.noise.factors import FEWEST_WINDOWS, SHARES
 from coordnet.noise.grain import grain_of
 from coordnet.noise.white import noise_level
@@ -31,7 +30,7 @@ def shared_noise(picture: Float[Tensor, "height width channels"], found: NoiseMo
     picture = picture.detach().cpu().double()  # where its windows are
     rotation = _rotation(picture)
     grain = grain_of(picture, rotation[:, -1])
-    if grain is None or grain.spectrum is None or (is_gaussian(Windows.of(picture)) and not grain.is_white_in_space):
+    if grain is None or grain.spectrum is None:
         return None
     level, is_white = math.sqrt(grain.floor), grain.is_white_in_space
     *others, last = (picture @ rotation).split(1, dim=2)

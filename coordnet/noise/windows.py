@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 
 import torch
@@ -55,15 +56,12 @@ class Windows:
     @property
     def frequency(self) -> Float[Tensor, " frequencies"]:
         """The length of each frequency in cycles per sample, that of ``seen``; at least half of the smallest one."""
-        lines = [torch.fft.fftfreq(n, dtype=torch.float64) for n in doubled(self.shape)]
-        squares = torch.stack(torch.meshgrid(*lines, indexing="ij")).square().sum(0)
-        return squares.sqrt().flatten().clamp(min=0.25 / max(self.shape))
+        return squared_frequencies(doubled(self.shape)).sum(1).sqrt().clamp(min=0.25 / max(self.shape))
 
     @property
     def radius(self) -> Float[Tensor, " modes"]:
         """The length of the frequency of each mode in cycles per sample."""
-        lines = [torch.fft.fftfreq(n, dtype=torch.float64) for n in self.shape]
-        return torch.stack(torch.meshgrid(*lines, indexing="ij")).square().sum(0).sqrt().flatten()[1:]
+        return squared_frequencies(self.shape)[1:].sum(1).sqrt()
 
     @property
     def bands(self) -> list[Int[Tensor, " part"]]:
@@ -114,6 +112,13 @@ def doubled(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(2 * n if n > 1 else 1 for n in shape)
 
 
+def squared_frequencies(shape: tuple[int, ...]) -> Float[Tensor, "frequencies axes"]:
+    """Return the squares of the frequencies of a lattice along each axis, in cycles per sample."""
+    lines = [torch.fft.fftfreq(n, dtype=torch.float64).square() for n in shape]
+    return torch.stack(torch.meshgrid(*lines, indexing="ij"), -1).flatten(0, -2)
+
+
+@cache
 def seen_through_taper(shape: tuple[int, ...]) -> Float[Tensor, "modes frequencies"]:
     """Return the mean energy of a tapered window's modes for noise of power 1 at one of the ``doubled`` frequencies.
 

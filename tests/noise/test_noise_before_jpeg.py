@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import skimage.data
 import torch
 from PIL import Image, ImageDraw
 
@@ -64,6 +65,16 @@ def test_the_grain_of_a_scan_is_found(share, generator):
     lags = model.autocovariance.mean((0, 1))
     assert lags[0, 1] / lags[0, 0] == pytest.approx(math.exp(-1 / 4), abs=0.12)
     assert cn.estimate_noise(compressed(truth, 90)[0]).kind == "none"
+
+
+@pytest.mark.slow
+def test_the_grain_of_a_scanned_photograph_is_found(generator):
+    """Fine hairs make it look as if it had been filtered by less than its one pixel."""
+    truth = torch.from_numpy(skimage.data.chelsea()[30:254, 60:348] / 255.0)
+    decoded, _ = compressed(truth + grain(0.7, 0.06, generator, tuple(truth.shape[:2])), 85)
+    model = cn.estimate_noise(decoded)
+    assert model.kind == "colored" and math.sqrt(model.floor) == pytest.approx(0.06, rel=0.25)
+    assert cn.estimate_noise(compressed(truth, 85)[0]).kind != "colored"
 
 
 @pytest.mark.parametrize(("least", "largest"), [(0.0, 0.0), (0.0, 0.3), (0.1, 0.1)])

@@ -10,17 +10,8 @@ import coordnet as cn
 from coordnet.noise.drawn import is_drawn
 from coordnet.noise.estimate import STEEP, required_noise
 from coordnet.noise.evidence import steepest_slope
-from coordnet.noise.factors import (
-    SHOWN_BAND,
-    Factors,
-    Line,
-    completed,
-    deconvolved,
-    factors_of,
-    quadratic,
-    squared_frequencies,
-)
-from coordnet.noise.windows import Windows, doubled, seen_through_taper
+from coordnet.noise.factors import SHOWN_BAND, Factors, Line, completed, deconvolved, factors_of, quadratic
+from coordnet.noise.windows import Windows, doubled, seen_through_taper, squared_frequencies
 from coordnet.restore.denoise_choice import settled
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum

@@ -12,7 +12,7 @@ import coordnet as cn
 from coordnet.noise.estimate import brightness_ratio
 from coordnet.noise.evidence import differences_show
 from coordnet.noise.factors import factors_of
-from coordnet.noise.grain import Filtered
+from coordnet.noise.grain import Filtered, grain_of
 from coordnet.noise.shared import shared_noise
 from coordnet.noise.wiener import principal
 from coordnet.noise.windows import Windows
@@ -141,3 +141,29 @@ def test_patches_some_of_which_are_level_have_no_grain():
     y = torch.randn(100, 64, generator=torch.Generator().manual_seed(0))
     y[:10] = 0.0
     assert Filtered(y - y.mean(1, keepdim=True), 0.0, (8, 8)).spread == math.inf
+
+
+def filtered(picture, width, sigma, generator):
+    """A gray picture with noise that was filtered by some pixels."""
+    white = torch.randn(picture.shape, generator=generator, dtype=torch.float64).numpy()
+    noise = torch.from_numpy(gaussian_filter(white, (width, width, 0)))
+    return picture + sigma * noise / noise.std()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [0.85, 1.2])
+def test_grain_has_a_width_between_those_that_are_tried(width, generator):
+    """Neighbors of noise that was filtered by s pixels have the correlation exp(-1/(4s²))."""
+    camera = torch.from_numpy(skimage.data.camera()[250:410, 150:342] / 255.0).unsqueeze(2)
+    grain = grain_of(filtered(camera, width, 0.1, generator), torch.ones(1).double())
+    assert math.sqrt(grain.floor) == pytest.approx(0.1, rel=0.1)
+    lags = grain.autocovariance[0, 0]
+    assert float(lags[0, 1] / lags[0, 0]) == pytest.approx(math.exp(-1 / (4 * width**2)), abs=0.035)
+
+
+@pytest.mark.slow
+def test_the_grain_of_a_gray_page_has_nothing_of_its_letters(generator):
+    page = torch.from_numpy(skimage.data.text()[100:260, 60:252] / 255.0).unsqueeze(2)
+    model = cn.estimate_noise(filtered(page, 1.0, 0.04, generator))
+    assert model.kind == "colored" and math.sqrt(model.floor) == pytest.approx(0.04, rel=0.12)
+    assert cn.estimate_noise(page).kind == "none"
