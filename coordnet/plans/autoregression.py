@@ -1,47 +1,28 @@
-"""Burg's autoregression of a row with gaps, and the covariance that it implies."""
+"""Burg's autoregression of rows with gaps, and the best linear unbiased prediction of these from both sides."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
-from scipy.signal import lfilter, lfiltic
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import solveh_banded
+from scipy.signal import lfilter
+from torch import Tensor
+
+from coordnet.linalg.operators import LinearOperator
 
 LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that of the signal, below which it is rounding
-
-
-@dataclass(frozen=True)
-class Autoregression:
-    """A process u of variance 1 for which Σ a_k u_(i-k) is white noise, over k from 0 to its order.
-
-    Attributes
-    ----------
-    coefficients : (order + 1,)
-        The coefficients a, with a_0 = 1.
-    first : (order + 1,)
-        The covariances at distances from 0 to the order.
-    """
-
-    coefficients: Float[np.ndarray, " n"]
-    first: Float[np.ndarray, " n"]
-
-    def covariances(self, count: int) -> Float[np.ndarray, " count"]:
-        """Return the covariances at distances of 0, 1, … count - 1: further ones r are those of Σ a_k r_(i-k) = 0."""
-        further = count - len(self.first)
-        if further <= 0 or len(self.first) == 1:
-            return np.pad(self.first[:count], (0, max(further, 0)))
-        before = lfiltic([1.0], self.coefficients, self.first[::-1])
-        return np.concatenate([self.first, lfilter([1.0], self.coefficients, np.zeros(further), zi=before)[0]])
+RIDGE = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
 
 
 def autoregression(
     u: Float[np.ndarray, "n signals"], most: int, known: Bool[np.ndarray, " n"] | None = None
-) -> Autoregression:
-    """Return Burg's autoregression of signals without a mean, of the order up to ``most`` with the least AICc.
+) -> Float[np.ndarray, " order_and_one"]:
+    """Return a with a_0 = 1, so that Σ a_k u_(i-k) is white: Burg's autoregression of the order of the least AICc.
 
-    A reflection coefficient of order m is that of all known samples with m known ones before them, so that gaps
-    contribute nothing, and the gain in likelihood is of as many samples. Orders end where what is left of the signals
-    is rounding.
+    A reflection coefficient of order m is that of the known samples with m known ones before them, so that gaps
+    contribute nothing, and the gain in likelihood is that of as many samples. Orders end at ``most``, or where what is
+    left of the signals is rounding. The signals have no mean, and one variance.
 
     Notes
     -----
@@ -51,21 +32,108 @@ def autoregression(
     known = np.ones(len(u), bool) if known is None else known
     forward = backward = np.where(known[:, None], u, 0.0)
     count, energy = int(known.sum()) * u.shape[1], float(np.square(forward).sum())
-    a, r, left, likelihood = np.ones(1), np.ones(1), 1.0, 0.0
-    least, best = math.inf, (a, r)
+    a, left, gain, tried = np.ones(1), 1.0, 0.0, []
     for order in range(min(most, count - 2) + 1):
-        criterion = 2 * order * count / (count - order - 1) - 2 * likelihood
-        if criterion < least:
-            least, best = criterion, (a, r)
+        tried.append((2 * order * count / (count - order - 1) - gain, a))
         known = known[1:] & known[:-1]
         forward, backward = forward[1:] * known[:, None], backward[:-1] * known[:, None]
         squares = float(np.square(forward).sum() + np.square(backward).sum())
         reflection = -2 * float((forward * backward).sum()) / squares if squares > LEAST_LEFT * energy else 1.0
-        if left * (1 - reflection**2) <= LEAST_LEFT:
-            break
-        likelihood -= 0.5 * int(known.sum()) * u.shape[1] * math.log(1 - reflection**2)
-        r = np.append(r, -reflection * left - a[1:] @ r[:0:-1])
         left *= 1 - reflection**2
+        if left <= LEAST_LEFT:
+            break
+        gain -= int(known.sum()) * u.shape[1] * math.log(1 - reflection**2)
         a = np.append(a, 0.0) + reflection * np.append(a, 0.0)[::-1]
         forward, backward = forward + reflection * backward, backward + reflection * forward
-    return Autoregression(*best)
+    return min(tried, key=lambda pair: pair[0])[1]
+
+
+class GapPrediction(LinearOperator):
+    """The map of rows (*batch, n) to known nodes as they are, and the best linear unbiased prediction of the others.
+
+    With the inverse Q of the covariance of all n nodes of an autoregression, and rows f that are 0 at unknown nodes u,
+    the prediction for a process without a mean is -Q_uu⁻¹ (Q f)_u. The mean is 1ᵀK⁻¹f / 1ᵀK⁻¹1, with the covariance K
+    of the known nodes: K⁻¹f is Q times the prediction there.
+
+    Parameters
+    ----------
+    a : (order + 1,)
+        The coefficients of the autoregression, of an order of n / 2 at most.
+    known : (n,)
+        Which nodes are known.
+
+    Notes
+    -----
+    Janssen, Veldhuis and Vries, "Adaptive interpolation of discrete-time signals that can be modeled as autoregressive
+    processes" (1986), whose sum of squares leaves out the first samples.
+    """
+
+    def __init__(self, a: Float[np.ndarray, " order_and_one"], known: Bool[np.ndarray, " n"]) -> None:
+        self.domain = self.codomain = (len(known),)
+        self.a, self.known, self.unknown = a, known, np.flatnonzero(~known)
+        self.bands = _precision_bands(a, self.unknown, len(known))
+        self.one = self._without_mean(known[:, None].astype(float))
+        self.weights = np.where(known[:, None], _precise(a, self.one), 0.0)  # K⁻¹ 1
+        self.weights /= self.weights.sum()
+
+    def _without_mean(self, f: Float[np.ndarray, "n rows"]) -> Float[np.ndarray, "n rows"]:
+        """Return rows that are 0 at unknown nodes with these predicted for a process without a mean."""
+        f[self.unknown] = solveh_banded(self.bands, -_precise(self.a, f)[self.unknown], lower=True)
+        return f
+
+    def _apply(self, x: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+        f = np.where(self.known[:, None], _columns(x), 0.0)
+        means = (self.weights * f).sum(0)
+        return _like(self._without_mean(f) + means * (1 - self.one), x)
+
+    def _apply_adjoint(self, y: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+        f, h = _columns(y), np.zeros((len(self.known), y[..., 0].numel()))
+        h[self.unknown] = solveh_banded(self.bands, f[self.unknown], lower=True)
+        means = ((1 - self.one) * f).sum(0)
+        return _like(np.where(self.known[:, None], f - _precise(self.a, h) + self.weights * means, 0.0), y)
+
+
+def _columns(x: Float[Tensor, "*batch n"]) -> Float[np.ndarray, "n rows"]:
+    return x.detach().cpu().double().reshape(-1, x.shape[-1]).T.numpy()
+
+
+def _like(columns: Float[np.ndarray, "n rows"], x: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+    return torch.from_numpy(columns.T.copy()).reshape(x.shape).to(x)
+
+
+def _precise(
+    a: Float[np.ndarray, " order_and_one"], f: Float[np.ndarray, "n columns"]
+) -> Float[np.ndarray, "n columns"]:
+    """Return Q f: Q is L Lᵀ - M Mᵀ, with Toeplitz matrices L of a and M of its reverse, which reaches the last nodes.
+
+    Notes
+    -----
+    Gohberg and Semencul, "On the inversion of finite Toeplitz matrices and their continuous analogs" (1972).
+    """
+
+    def along(b: Float[np.ndarray, " _"], x: Float[np.ndarray, "m rows"]) -> Float[np.ndarray, "m rows"]:
+        return lfilter(b, [1.0], lfilter(b, [1.0], x[::-1], axis=0)[::-1], axis=0)
+
+    product, order = along(a, f), len(a) - 1
+    if order:
+        product[-order:] -= along(a[:0:-1], f[-order:])
+    return product
+
+
+def _precision_bands(
+    a: Float[np.ndarray, " order_and_one"], unknown: Int[np.ndarray, " m"], count: int
+) -> Float[np.ndarray, "bands m"]:
+    """Return the diagonals from the main one down of the part of Q that belongs to unknown ones of some nodes.
+
+    Q_ij is Σ a_k a_(k+j-i) over k from 0 to the distance of the pair from the nearer end of the row.
+    """
+    order = len(a) - 1
+    sums = np.stack([np.cumsum(a * np.append(a[d:], np.zeros(d))) for d in range(order + 1)])
+    width = int((np.searchsorted(unknown, unknown + order, "right") - np.arange(len(unknown))).max())
+    bands = np.zeros((width, len(unknown)))
+    for k, band in enumerate(bands):
+        i, j = unknown[: len(unknown) - k], unknown[k:]
+        ends = np.minimum(np.minimum(i, count - 1 - j), order)
+        band[: len(i)] = np.where(j - i <= order, sums[np.minimum(j - i, order), ends], 0.0)
+    bands[0] *= 1 + RIDGE
+    return bands

@@ -15,8 +15,8 @@ from coordnet.sampling.axes import ByAxes
 # Up to ``MOST_DENSE`` samples all of them predict every node. Where there are more, the ``NEIGHBORS`` samples nearest
 # to a window predict its nodes; time grows with the square of their number. With 400 neighbors in the plane smooth
 # fields between clusters have up to twice the error.
-MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 1000, 2: 1000, 3: 1000})
-WINDOWED = ByAxes({1: 500, 2: 250, 3: 250})  # samples in a window at most
+MOST_DENSE, NEIGHBORS = 1000, ByAxes({1: 300, 2: 1000, 3: 1000})
+WINDOWED = ByAxes({1: 150, 2: 250, 3: 250})  # samples in a window at most
 PREDICTED = 2**12  # nodes that are predicted at a time: their covariances with 1,000 samples take 32 megabytes
 
 Window = tuple[slice, ...]  # nodes along each axis

@@ -1,13 +1,14 @@
-"""Autoregressions of rows with gaps: against planted ones, their equations, and least squares of their innovations."""
+"""Autoregressions of rows with gaps: against planted ones, and dense kriging by their covariance."""
 
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import solve_toeplitz
+from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 
 import coordnet as cn
-from coordnet.plans.autoregression import autoregression
+from coordnet.encodings import FourierEncoding
+from coordnet.plans.autoregression import GapPrediction, autoregression
 
 DAMPING = np.array([1.0, -2 * 0.95 * np.cos(2.0), 0.95**2])  # poles of modulus 0.95 at 2 radians a step
 GAPS = [slice(60, 80), slice(300, 390), slice(500, 504)]
@@ -26,48 +27,50 @@ def mask(count, gaps=GAPS):
 
 
 def test_a_planted_autoregression_is_found_and_white_noise_has_none():
-    found = autoregression(process(200, 20), 30).coefficients
+    found = autoregression(process(200, 20), 30)
     np.testing.assert_allclose(found[:3], DAMPING, atol=0.02)
     np.testing.assert_allclose(found[3:], 0, atol=0.05)
     noise = np.random.default_rng(0).standard_normal((400, 20))
-    assert [len(autoregression(noise[:, k : k + 1], 30).coefficients) for k in range(9)].count(1) > 4
+    assert [len(autoregression(noise[:, k : k + 1], 30)) for k in range(9)].count(1) > 4
 
 
 def test_signals_that_are_all_zero_have_none():
-    assert list(autoregression(np.zeros((50, 2)), 12).coefficients) == [1.0]
+    assert list(autoregression(np.zeros((50, 2)), 12)) == [1.0]
 
 
 def test_gaps_contribute_nothing_to_it():
     u, known = process(2000), mask(2000)
     found = autoregression(u, 30, known)
-    np.testing.assert_allclose(found.coefficients[:3], DAMPING, atol=0.05)
-    other = autoregression(np.where(known[:, None], u, 1e6), 30, known)
-    np.testing.assert_array_equal(found.coefficients, other.coefficients)
+    np.testing.assert_allclose(found[:3], DAMPING, atol=0.05)
+    np.testing.assert_array_equal(found, autoregression(np.where(known[:, None], u, 1e6), 30, known))
 
 
-def test_its_covariances_are_those_of_the_equations_of_yule_and_walker():
-    found = autoregression(process(600), 8)
-    order = len(found.coefficients) - 1
-    r = found.covariances(200)
-    np.testing.assert_allclose(solve_toeplitz(r[:order], -r[1 : order + 1]), found.coefficients[1:], atol=1e-8)
-    for k in range(order, 200):
-        assert np.dot(found.coefficients, r[k - np.arange(order + 1)]) == pytest.approx(0, abs=1e-12)
-    np.testing.assert_array_equal(found.covariances(2), r[:2])
+@pytest.mark.parametrize("gaps", [[slice(30, 45), slice(60, 61)], [slice(0, 8)], [slice(70, 90), slice(3, 5)]])
+def test_the_prediction_is_that_of_kriging_by_its_covariance_and_has_an_adjoint(gaps):
+    known = mask(90, gaps)
+    variance = np.linalg.inv(dense_precision(90))
+    k, between = variance[np.ix_(known, known)], variance[np.ix_(~known, known)]
+    one, y = np.ones(int(known.sum())), process(90)[:, 0] + 3
+    mean = one @ np.linalg.solve(k, y[known]) / (one @ np.linalg.solve(k, one))
+    predicted = GapPrediction(DAMPING, known)
+    f = predicted(torch.from_numpy(y)).numpy()
+    np.testing.assert_allclose(f[~known], mean + between @ np.linalg.solve(k, y[known] - mean), rtol=1e-7)
+    np.testing.assert_array_equal(f[known], y[known])
+    dense = predicted(torch.eye(90, dtype=torch.float64)).T
+    torch.testing.assert_close(predicted.adjoint(torch.eye(90, dtype=torch.float64)).T, dense.T)
 
 
-def test_a_gap_has_the_least_squares_of_innovations():
-    """Far from the ends the prediction is that of Janssen, Veldhuis and Vries."""
-    y, known = process(800)[:, 0], mask(800)
-    fit = cn.fit(cn.sample(torch.from_numpy(y)[:, None], torch.from_numpy(known)), prior=cn.Autoregressive())
-    f = fit.render((800,), alignment="sample")[:, 0].numpy()
-    found = autoregression((y - y[known].mean())[:, None], 200, known)
-    a = found.coefficients
-    rows = np.array([np.roll(np.pad(a[::-1], (0, 800 - len(a))), k) for k in range(801 - len(a))])
-    level = y[known].mean()  # not the generalized mean, which kriging has
-    z = np.where(known, y - level, 0.0)
-    z[~known] = np.linalg.lstsq(rows[:, ~known], -rows @ z)[0]
-    np.testing.assert_allclose(f[~known], z[~known] + level, atol=0.05)
-    np.testing.assert_allclose(f[known], y[known], atol=1e-6)
+def dense_precision(count):
+    """Return the inverse of the covariance from the equations of Yule and Walker, and of longer distances."""
+    order = len(DAMPING) - 1
+    equations = np.zeros((order + 1, order + 1))
+    for i in range(order + 1):
+        for k, a in enumerate(DAMPING):
+            equations[i, abs(i - k)] += a
+    r = np.linalg.solve(equations, np.eye(order + 1)[0])
+    for _ in range(count - order - 1):
+        r = np.append(r, -DAMPING[1:] @ r[: -order - 1 : -1])
+    return np.linalg.inv(toeplitz(r))
 
 
 def test_tones_go_on_through_a_gap_by_default():
@@ -94,9 +97,30 @@ def test_channels_share_it_and_differ_in_size():
     torch.testing.assert_close(f, g.flip(-1), rtol=1e-6, atol=1e-6)
 
 
-def test_other_samples_than_nodes_of_a_row_are_refused():
-    with pytest.raises(ValueError, match="more axes than that of a row"):
-        cn.fit(cn.sample(torch.rand(30, 30, 1), torch.rand(30, 30) < 0.9), prior=cn.Autoregressive())
+@pytest.mark.parametrize("known", [torch.rand(30, 30) < 0.9, torch.ones(30), "every:2"])
+def test_other_samples_than_a_row_with_gaps_are_refused(known):
+    shape = (30, 30) if isinstance(known, torch.Tensor) and known.ndim > 1 else (30,)
+    with pytest.raises(ValueError, match="other samples than a row with gaps"):
+        cn.fit(cn.sample(torch.rand(*shape, 1), known), prior=cn.Autoregressive())
+
+
+def test_gradients_follow_the_values():
+    y, known = torch.from_numpy(process(200)), torch.from_numpy(mask(200, GAPS[:1]))
+
+    def gap(values):
+        fit = cn.fit(cn.sample(values, known), prior=cn.Autoregressive())
+        return fit.render((200,), alignment="sample")[60:80, 0].sum()
+
+    values = y.clone().requires_grad_()
+    gap(values).backward()
+    samples = cn.sample(y, known)
+    plan = cn.Autoregressive().plan(FourierEncoding.like(samples), samples.geometry, dtype=y.dtype)
+    found = plan._most_likely(samples.values.T)
+    step = torch.zeros(200, dtype=y.dtype)
+    step[55] = 1.0
+    assert float(values.grad[55]) == pytest.approx(
+        float(GapPrediction(found, known.numpy())(step)[60:80].sum()), abs=1e-4
+    )
 
 
 def test_random_nodes_are_not_tried():

@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
+from coordnet.linalg.operators import followed
 from coordnet.networks.fit_reports import FitReport
-from coordnet.plans.autoregression import Autoregression, autoregression
-from coordnet.plans.neighborhoods import kriged
+from coordnet.plans.autoregression import GapPrediction, autoregression
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Sampled, Setting
-from coordnet.priors.kriging.plan import KrigingPlan, places
+from coordnet.priors.kriging.plan import KrigingPlan
 from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.forward import are_clustered
 from coordnet.sampling.samples import Geometry
@@ -53,8 +51,9 @@ class Autoregressive(Prior):
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
-        if dimensions(geometry.grid) > 1:
-            raise _checks.wrong("prior", "cn.Kriging() for more axes than that of a row", "cn.Autoregressive")
+        is_row = dimensions(geometry.grid) == 1 and geometry.shape == geometry.grid
+        if not is_row or not geometry.is_nodal or geometry.density == 1:
+            raise _checks.wrong("prior", "cn.Kriging() for other samples than a row with gaps", "cn.Autoregressive")
         return AutoregressivePlan(encoding, geometry, self, **options)
 
     @classmethod
@@ -71,21 +70,23 @@ class Autoregressive(Prior):
 class AutoregressivePlan(KrigingPlan):
     """The best linear unbiased prediction of a row by an autoregression of its known runs."""
 
-    def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> Autoregression:
-        known = (self.geometry.full_weights[..., 0] > 0).flatten().cpu()
-        y = values.cpu().double().flatten(1).T
-        y = y - y[known].mean(0)
-        deviations = y[known].square().mean(0).sqrt()
-        y = (y / torch.where(deviations > 0, deviations, 1.0)).numpy()
-        return autoregression(y, min(MOST_TERMS, int(known.sum()) // SAMPLES_A_TERM), known.numpy())
+    stands_apart = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Autoregressive, **options: Any) -> None:
+        super().__init__(encoding, geometry, prior, **options)
+        self.known = (geometry.full_weights[..., 0] > 0).flatten().cpu().numpy()
+
+    def _most_likely(self, values: Float[Tensor, "channels *samples"]) -> Float[np.ndarray, " order_and_one"]:
+        y = values.cpu().double().flatten(1).T.numpy()
+        y = y - y[self.known].mean(0)
+        deviations = np.sqrt(np.square(y[self.known]).mean(0))
+        y /= np.where(deviations > 0, deviations, 1.0)
+        return autoregression(y, min(MOST_TERMS, int(self.known.sum()) // SAMPLES_A_TERM), self.known)
 
     def _predicted(
-        self, process: Autoregression, values: Float[Tensor, "channels *samples"]
+        self, a: Float[np.ndarray, " order_and_one"], values: Float[Tensor, "channels *samples"]
     ) -> Float[Tensor, "channels *grid"]:
-        table = process.covariances(math.prod(self.geometry.grid))
-        known, x, weights = places(self.geometry)
-        y = values.cpu().double().flatten(1)[:, known]
-        return kriged(lambda a, b: table[np.rint(cdist(a, b)).astype(int)], 0 * weights, x, y, self.geometry.grid)
+        return followed(GapPrediction(a, self.known), values.cpu().double().flatten(1)).reshape(values.shape)
 
-    def _report(self, process: Autoregression) -> FitReport:
-        return FitReport(method=f"kriging, autoregression of order {len(process.first) - 1}", device="cpu")
+    def _report(self, a: Float[np.ndarray, " order_and_one"]) -> FitReport:
+        return FitReport(method=f"kriging, autoregression of order {len(a) - 1}", device="cpu")

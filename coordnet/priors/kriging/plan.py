@@ -95,7 +95,7 @@ def predicted(
     prior: KrigingParameters, geometry: Geometry, values: Float[Tensor, "channels *samples"]
 ) -> Float[Tensor, "channels *grid"]:
     """Return the best linear unbiased prediction of all nodes, in float64 on the CPU; see ``kriged``."""
-    known, x, weights = places(geometry)
+    known, x, weights = _places(geometry)
     y = values.cpu().double().flatten(1)[:, known]
     return kriged(prior.covariance, (prior.nugget or 0.0) / weights, x, y, geometry.grid)
 
@@ -105,7 +105,7 @@ def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *s
 
     The likelihood is that of blocks of the samples (``likeliest``).
     """
-    known, x, weights = places(geometry)
+    known, x, weights = _places(geometry)
     roots = np.sqrt(weights)
     y = values.cpu().double().flatten(1)[:, known].T.numpy() * roots[:, None]
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
@@ -134,7 +134,7 @@ def _are_points(geometry: Geometry) -> bool:
     return geometry.closed_form_blend is not None
 
 
-def places(geometry: Geometry) -> tuple[Tensor, Float[np.ndarray, "n axes"], Float[np.ndarray, " n"]]:
+def _places(geometry: Geometry) -> tuple[Tensor, Float[np.ndarray, "n axes"], Float[np.ndarray, " n"]]:
     """Return which samples are known, their places in nodes of the lattice, and the weights of their squared errors."""
     known = (geometry.full_weights[..., 0] > 0).flatten().cpu()
     field = Field.of(geometry, torch.zeros(1, *geometry.shape))

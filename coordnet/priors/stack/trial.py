@@ -72,6 +72,8 @@ class Trial:
             self._exact = self._exact_at_half(samples)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
+        is_row = sum(n > 1 for n in samples.grid) < 2
+        self._is_row = self._is_clustered and self._is_small and is_row
         if held is not None:
             with stage("comparing priors", shown=progress):
                 self._race(held, samples)
@@ -115,7 +117,7 @@ class Trial:
         ]
         shape: Any = {"is_strided": self._is_strided, "is_clustered": self._is_clustered, "is_whole": self._is_whole}
         density = self.plans[0].geometry.density
-        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
+        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape, is_row=self._is_row)
 
     def _without_noise(self, prior: Prior) -> int:
         """Return the number of the candidate that is a prior without the noise it has, -1 if there is none."""
@@ -159,7 +161,7 @@ class Trial:
             rivals = self.hidden.rivals() if self.hidden.is_hopeful or not self.hidden.holders else []
             alive = [k for k in self.errors if k in rivals or k in self.hidden.holders]
             later = [k for k in later if self._is_promising(k)]
-            if alive == self.hidden.holders or (len(alive) == 1 and not later):
+            if not self._is_row and (alive == self.hidden.holders or (len(alive) == 1 and not later)):
                 self.errors = {k: self.errors[k] for k in alive}
                 break
             alive += later
