@@ -28,7 +28,7 @@ def with_peaks(covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blo
     covariance stays as it is.
     """
     u = innovations(covariance, parts, y)
-    a = autoregression(u, min(MOST_COEFFICIENTS, len(u) // 4))
+    a, _ = autoregression(u, min(MOST_COEFFICIENTS, len(u) // 4))
     if len(a) == 1:
         return covariance
     step = int(parts.places[1].max())  # the only one along an axis of several nodes
