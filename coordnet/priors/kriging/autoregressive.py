@@ -21,8 +21,8 @@ from coordnet.priors.plates.field import dimensions
 from coordnet.sampling.forward import are_clustered
 from coordnet.sampling.samples import Geometry
 
-MOST_TERMS, SAMPLES_A_TERM = 400, 3  # largest order, and the least number of known samples for each term
-LONGEST_ROW = 2**17  # nodes of a row that is tried unasked at most
+MOST_TERMS, SAMPLES_A_TERM = 1000, 3  # largest order, and the least number of known samples for each term
+LONGEST_ROW = 2**16  # nodes of a row that is tried unasked at most
 FREQUENCIES = 2**13  # points of the circle on which the least power of a spectrum is sought
 
 # The coefficients, and the variance of the noise on each channel, relative to that of its innovations.

@@ -153,8 +153,8 @@ class Trial:
             # Windows would cut frames, or the gaps that are laid over them.
             rounds, alive = [[held]], [k for k in alive if self.plans[k].holds_out]
         rounds = [windows for windows in rounds if windows]
-        if sum(not self.candidates[k].searches for k in alive) < 2:
-            rounds = rounds[-1:]  # few windows would tell nothing
+        if self._is_row or sum(not self.candidates[k].searches for k in alive) < 2:
+            rounds = rounds[-1:]  # few windows would tell nothing, or save no time
         for windows in rounds:
             later = [k for k in alive if self.candidates[k].searches and windows is not rounds[-1]]
             self._compare([k for k in alive if k not in later], windows)
