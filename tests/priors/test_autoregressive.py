@@ -128,3 +128,13 @@ def test_random_nodes_are_not_tried():
     y = torch.from_numpy(process(400))
     known = torch.rand(400, generator=torch.Generator().manual_seed(0)) < 0.5
     assert "autoregressive" not in [c.prior for c in cn.fit(cn.sample(y, known)).report.candidates]
+
+
+def test_noise_that_is_told_is_removed_from_a_whole_row_and_no_frequency_is_amplified():
+    y = process(600)
+    noisy = torch.from_numpy(y + 1.5 * np.random.default_rng(5).standard_normal(y.shape))
+    errors = [
+        np.square(cn.denoise(noisy, sigma, prior=cn.Autoregressive()).signal.numpy() - y).mean()
+        for sigma in (1e-6, 1.5, 1e3)
+    ]
+    assert errors[1] < 0.6 * errors[0] and errors[2] < errors[0]

@@ -39,8 +39,8 @@ class Autoregressive(Prior):
     Attributes
     ----------
     noise : float
-        The standard deviation of the noise on samples, which is removed as far as the spectrum allows; with 0 they are
-        interpolated.
+        The standard deviation of the noise on samples, which is removed as far as no frequency is amplified by that;
+        with 0 samples are interpolated.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class AutoregressivePlan(KrigingPlan):
         deviations = np.sqrt(np.square(y[self.known]).mean(0))
         deviations = np.where(deviations > 0, deviations, 1.0)
         a, left = autoregression(y / deviations, min(MOST_TERMS, int(self.known.sum()) // SAMPLES_A_TERM), self.known)
-        most = 1 / np.square(np.abs(np.fft.rfft(a, FREQUENCIES))).max()
+        most = 2 / np.square(np.abs(np.fft.rfft(a, FREQUENCIES))).max()
         return a, np.minimum(np.square(self.prior.noise / deviations) / left, most)
 
     def _predicted(
