@@ -1,6 +1,7 @@
 """Burg's autoregression of rows with gaps, and the best linear unbiased prediction of these from both sides."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -132,7 +133,8 @@ def _precise(
     """
 
     def along(b: Float[np.ndarray, " _"], x: Float[np.ndarray, "m rows"]) -> Float[np.ndarray, "m rows"]:
-        return lfilter(b, [1.0], lfilter(b, [1.0], x[::-1], axis=0)[::-1], axis=0)
+        reverse: Any = lfilter(b, [1.0], x[::-1], axis=0)
+        return np.asarray(lfilter(b, [1.0], reverse[::-1], axis=0))
 
     product, order = along(a, f), len(a) - 1
     if order:
