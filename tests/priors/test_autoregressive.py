@@ -46,6 +46,14 @@ def test_gaps_contribute_nothing_to_it():
     np.testing.assert_array_equal(found, autoregression(np.where(known[:, None], u, 1e6), 30, known)[0])
 
 
+def test_runs_beside_a_gap_tell_as_much_as_two_signals():
+    two = process(200, 2)
+    row = np.concatenate([two[:, 0], np.full(9, 1e6), two[:, 1]])[:, None]
+    separate, together = autoregression(two, 30), autoregression(row, 30, mask(409, [slice(200, 209)]))
+    np.testing.assert_allclose(together[0], separate[0])
+    assert together[1] == pytest.approx(separate[1])
+
+
 @pytest.mark.parametrize("nugget", [0.0, 0.2])
 @pytest.mark.parametrize("gaps", [[slice(30, 45), slice(60, 61)], [slice(0, 8)], [slice(70, 90), slice(3, 5)], []])
 def test_the_prediction_is_that_of_kriging_by_its_covariance_and_has_an_adjoint(gaps, nugget):
