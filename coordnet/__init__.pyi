@@ -36,6 +36,7 @@ from .priors.denoiser import Demosaicker as Demosaicker
 from .priors.denoiser import Denoiser as Denoiser
 from .priors.evolving import Evolving as Evolving
 from .priors.exemplar import Exemplar as Exemplar
+from .priors.kriging import Autoregressive as Autoregressive
 from .priors.kriging import Kriging as Kriging
 from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local

@@ -122,7 +122,7 @@ class Plan:
     """
 
     holds_out: bool = False  # whether a fit hides samples itself, and returns their estimates
-    stands_apart: bool = False  # whether a fit that hides samples starts anew, and not from fits made before it
+    stands_apart: bool = False  # whether a fit starts anew, and not from fits made before it
     understates: bool = False  # whether these estimates have a little larger errors than the fit's result
     refines: bool = False  # whether such a fit is at least as good as earlier ones at the samples that these hid
     needs_proof: bool = False  # whether it has a weight only where hidden samples surely gain by it

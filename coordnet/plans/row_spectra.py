@@ -5,12 +5,11 @@ Matérn's spectrum the lower one has a little more. That is true of a broad spec
 to a half of their height. So power that exceeds Matérn's law belongs to the lowest frequency, as for Shannon.
 """
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
+from coordnet.plans.autoregression import autoregression
 from coordnet.plans.kriged_lattices import Covariance, Parts
 from coordnet.plans.matern import JITTER, pivoted
 
@@ -28,7 +27,8 @@ def with_peaks(covariance: Covariance, parts: Parts, y: Float[np.ndarray, "n blo
     The gain is the spectrum of an autoregression of the samples' innovations. If these are white, it is 1, and the
     covariance stays as it is.
     """
-    a = autoregression(innovations(covariance, parts, y))
+    u = innovations(covariance, parts, y)
+    a, _ = autoregression(u, min(MOST_COEFFICIENTS, len(u) // 4))
     if len(a) == 1:
         return covariance
     step = int(parts.places[1].max())  # the only one along an axis of several nodes
@@ -45,31 +45,6 @@ def innovations(
     u = (z - one * (one.T @ z) / np.square(one).sum()).reshape(y.shape)
     deviations = np.sqrt(np.square(u).mean((0, 1)))
     return (u / np.where(deviations > 0, deviations, 1.0)).reshape(len(y), -1)
-
-
-def autoregression(u: Float[np.ndarray, "n signals"]) -> Float[np.ndarray, " order_and_one"]:
-    """Return a with a_0 = 1, so that Σ a_k u_(i-k) is white: Burg's autoregression of the order of the least AICc.
-
-    Orders end where what is left of u is rounding.
-
-    Notes
-    -----
-    Burg, "Maximum entropy spectral analysis" (1975); Hurvich and Tsai, "Regression and time series model selection in
-    small samples" (1989).
-    """
-    count, energy = u.size, float(np.square(u).sum())
-    forward, backward, a, variance, tried = u, u, np.ones(1), 1.0, []
-    for order in range(min(MOST_COEFFICIENTS, len(u) // 4) + 1):
-        tried.append((count * math.log(variance) + 2 * order * count / (count - order - 1), a))
-        forward, backward = forward[1:], backward[:-1]
-        squares = float(np.square(forward).sum() + np.square(backward).sum())
-        reflection = -2 * float((forward * backward).sum()) / squares if squares > JITTER * energy else 1.0
-        variance *= 1 - reflection**2
-        if variance <= JITTER:
-            break
-        a = np.append(a, 0.0) + reflection * np.append(a, 0.0)[::-1]
-        forward, backward = forward + reflection * backward, backward + reflection * forward
-    return min(tried, key=lambda pair: pair[0])[1]
 
 
 def covariance_of_nodes(

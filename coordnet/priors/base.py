@@ -78,7 +78,7 @@ class Setting:
         """The number of known nodes of a lattice with gaps that are the same for all channels; 0 for other samples."""
         geometry = self.geometry
         has_gaps = geometry.is_nodal and not geometry.is_laid and geometry.hides_alike and geometry.density < 1
-        return round(geometry.density * math.prod(geometry.grid)) if has_gaps and self._has_one_mask else 0
+        return round(geometry.density * math.prod(geometry.grid)) if has_gaps and self.has_one_mask else 0
 
     @property
     def has_plain_points(self) -> bool:
@@ -87,13 +87,13 @@ class Setting:
         They have no drift, and no axis wraps around.
         """
         geometry = self.geometry
-        are_points = geometry.closed_form_blend is not None and self._has_one_mask
+        are_points = geometry.closed_form_blend is not None and self.has_one_mask
         is_plain = geometry.drift is None and not any(axis.periodic for axis in geometry.axes)
         dims, count = len(geometry.grid), geometry.shape[0]
         return are_points and is_plain and dims <= 3 and FEWEST_KRIGED <= count <= MOST_KRIGED[dims]
 
     @property
-    def _has_one_mask(self) -> bool:
+    def has_one_mask(self) -> bool:
         """Whether the samples of all channels have the same weights."""
         return self.geometry.weights is None or self.geometry.weights.shape[-1] == 1
 

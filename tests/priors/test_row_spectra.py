@@ -1,18 +1,15 @@
-"""The covariance of rows that skip nodes: against closed formulas, planted autoregressions, and tones."""
+"""The covariance of rows that skip nodes: against closed formulas, and tones."""
 
 import numpy as np
 import pytest
 import torch
 from scipy.interpolate import make_interp_spline
-from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
 import coordnet as cn
 from coordnet.plans.kriged_lattices import Parts
 from coordnet.plans.matern import JITTER, covariance
-from coordnet.plans.row_spectra import CIRCLE, TOP, autoregression, covariance_of_nodes, innovations
-
-DAMPING = np.array([1.0, -2 * 0.95 * np.cos(2.0), 0.95**2])  # poles of modulus 0.95 at 2 radians a step
+from coordnet.plans.row_spectra import CIRCLE, TOP, covariance_of_nodes, innovations
 
 
 def matern(x, z):
@@ -23,18 +20,6 @@ def peak(at, width=0.02):
     """Return a gain of 1 with a peak of 100 at a frequency, in turns of the Nyquist frequency, and at its mirror."""
     turns = 2 * np.minimum(np.arange(CIRCLE), CIRCLE - np.arange(CIRCLE)) / CIRCLE
     return 1 + 99 * np.exp(-(((turns - at) / width) ** 2))
-
-
-def test_a_planted_autoregression_is_found_and_white_noise_has_none():
-    noise = np.random.default_rng(0).standard_normal((400, 20))
-    found = autoregression(lfilter([1.0], DAMPING, noise, axis=0)[200:])
-    np.testing.assert_allclose(found[:3], DAMPING, atol=0.02)
-    np.testing.assert_allclose(found[3:], 0, atol=0.05)
-    assert [len(autoregression(noise[:, k : k + 1])) for k in range(9)].count(1) > 4
-
-
-def test_innovations_that_are_all_zero_have_no_autoregression():
-    assert list(autoregression(np.zeros((50, 2)))) == [1.0]
 
 
 def test_innovations_of_a_process_by_its_own_covariance_are_white_and_have_no_mean():

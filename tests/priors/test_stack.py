@@ -1,6 +1,7 @@
 """Weighted sums of candidates: the weights, what is hidden, and the fit."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from scipy.ndimage import gaussian_filter, label
 from scipy.optimize import minimize
 
 import coordnet as cn
+from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
 from coordnet.priors.local import masks
 from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, HiddenErrors, Traits, stacked_weights
+from coordnet.priors.stack.trial import MOST_FOLDS, Trial
 from coordnet.sampling.scattered import MARGIN
 from tests.helpers import synthetic_photograph
 
@@ -647,3 +650,33 @@ def test_what_needs_proof_has_a_weight_only_if_it_surely_lowers_the_error():
             traits = [Traits(by_likelihood=True), Traits(needs_proof=needs_proof)]
             weight = HiddenErrors(traits, errors, np.arange(200)).weights()[1]
             assert (weight > 0.5) == (is_sure or not needs_proof), (more, needs_proof)
+
+
+def test_gaps_of_a_row_leave_no_candidate_out_but_what_is_clearly_worse():
+    """Within three clusters errors are alike, so that no difference of them is sure."""
+    generator, clusters = np.random.default_rng(0), np.repeat(np.arange(3), 20)
+    best = generator.standard_normal(60)
+    errors = {0: 1.5 * best, 1: best, 2: 2.5 * best}
+    hidden = HiddenErrors([Traits()] * 3, errors, clusters, is_clustered=True, is_row=True)
+    assert hidden.rivals() == [0, 1] and hidden.is_open
+    assert replace(hidden, is_row=False).rivals() == [1]
+    assert not replace(hidden, errors={1: best, 2: 2.5 * best}).is_open
+
+
+@pytest.mark.parametrize(("size", "expected"), [(0.9, 1), (1.1, 0)])
+def test_a_row_takes_an_autoregression_for_the_reference_if_its_error_is_less(size, expected):
+    errors = {0: np.ones(60), 1: size * np.ones(60)}
+    traits = [Traits(has_hidden=True), Traits(stands_apart=True)]
+    hidden = HiddenErrors(traits, errors, np.zeros(60, int), is_clustered=True, is_row=True)
+    assert hidden.reference == expected and list(hidden.weights()) == list(np.eye(2)[expected])
+    assert replace(hidden, is_row=False).reference == 0
+
+
+def test_a_row_is_compared_at_several_copies_of_its_gap():
+    """The first copy alone would tell of one place; both candidates are rivals in each."""
+    y = torch.from_numpy(np.random.default_rng(3).standard_normal((600, 1)))
+    samples = cn.sample(y, torch.arange(600).sub(300).abs() > 20)
+    candidates = cn.Adaptive(), cn.Autoregressive()
+    plans = [p.plan(FourierEncoding.like(samples), samples.geometry, dtype=torch.float64) for p in candidates]
+    trial = Trial(candidates, plans, samples.values.T[None] - samples.values.mean())
+    assert trial.hidden.is_row and len(trial.errors[1]) == MOST_FOLDS * 41

@@ -13,7 +13,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
-from coordnet.networks.fit_reports import KrigingReport
+from coordnet.networks.fit_reports import FitReport, KrigingReport
 from coordnet.plans.neighborhoods import MOST_DENSE, kriged
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.kriging.scale_search import KrigingParameters, P, left_out_error, likeliest, searched
@@ -46,14 +46,12 @@ class KrigingPlan(Plan):
     has_gradient = True
     method = "kriging, dense"
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: KrigingParameters, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
         if encoding.axis_encoders:
             raise _checks.wrong("encoding", "a FourierEncoding for kriging", type(encoding).__name__)
         if geometry.weights is not None and geometry.weights.shape[-1] > 1:
             raise _checks.wrong("prior", "cn.Adaptive() for channels with masks of their own", "cn.Kriging")
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.Kriging")
-        if isinstance(prior.scale, tuple) and len(prior.scale) != len(geometry.grid):
-            raise _checks.wrong("scale", f"one number, or one for each of {len(geometry.grid)} axes", prior.scale)
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
         super().__init__(encoding, geometry, **options)
@@ -81,18 +79,19 @@ class KrigingPlan(Plan):
         return predicted(prior, self.geometry, values)
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        numbers: Any = self._most_likely(values[0].detach())
-        scale = list(numbers.scale) if isinstance(numbers.scale, tuple) else numbers.scale
-        f = self._predicted(numbers, values[0])
+        numbers = self._most_likely(values[0].detach())
         shape: Any = self.encoding.shape
-        report = KrigingReport(
+        f = continue_smoothly(self._predicted(numbers, values[0])[None], shape, 2)
+        return Fitted(f.to(values), self._report(numbers))
+
+    def _report(self, numbers: Any) -> FitReport:
+        return KrigingReport(
             method=self.method,
             device="cpu",
             smoothness=None if numbers.smoothness == math.inf else numbers.smoothness,
-            scale=scale,
+            scale=list(numbers.scale) if isinstance(numbers.scale, tuple) else numbers.scale,
             nugget=numbers.nugget,
         )
-        return Fitted(continue_smoothly(f[None], shape, 2).to(values), report)
 
 
 def predicted(

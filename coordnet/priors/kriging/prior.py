@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.networks.fit_reports import FitReport, KrigingReport
 from coordnet.plans.plan import Plan
@@ -53,6 +54,8 @@ class Kriging(KrigingParameters, Prior):
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
+        if isinstance(self.scale, tuple) and len(self.scale) != len(geometry.grid):
+            raise _checks.wrong("scale", f"one number, or one for each of {len(geometry.grid)} axes", self.scale)
         kind, is_lattice = KrigingPlan, geometry.is_whole_lattice and geometry.is_nodal
         if is_lattice and not geometry.is_strided:
             kind = WholeKrigingPlan

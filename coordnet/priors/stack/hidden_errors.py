@@ -110,6 +110,7 @@ class HiddenErrors:
     is_strided: bool = False  # whether the samples are every k-th node of a lattice, and every k-th of them was shown
     is_clustered: bool = False  # whether gaps were hidden, and not single samples
     is_whole: bool = True  # whether candidates were compared on a whole lattice, and not in windows
+    is_row: bool = False  # whether copies of the gaps of a row were hidden: as few as they are, sets of them are cheap
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate.
@@ -201,11 +202,11 @@ class HiddenErrors:
         It is the first of these that exists: the candidate whose numbers the likelihood of all samples chose, if no
         gaps are hidden; the last fit that hid samples itself; the first candidate, if gaps are hidden, since they are
         too few to say which one is best; and the candidate with the least error. Fits that stand apart, those to frames
-        in time, are taken instead of the second or the third if their errors are less.
+        in time and autoregressions of rows, are taken instead of the second or the third if their errors are less.
         """
         if self._by_likelihood:
             return self._by_likelihood[0]
-        apart = [k for k in self.holders if self.traits[k].stands_apart]
+        apart = [k for k in (self._distinct if self.is_row else self.holders) if self.traits[k].stands_apart]
         losses = self.losses
         others = [k for k in self.holders if k not in apart][-1:]
         if not others and self.is_clustered:
@@ -272,6 +273,8 @@ class HiddenErrors:
     @property
     def is_open(self) -> bool:
         """Whether a further set of hidden samples may change the weights."""
+        if self.is_row:
+            return len(self.rivals()) > 1
         return len(self.clusters) < ENOUGH and len(self.rivals()) > 1 and self.is_hopeful
 
     @property
@@ -285,11 +288,16 @@ class HiddenErrors:
         return len(gain) < FEW or float(gain.mean()) >= self._least(gain) / HOPE
 
     def rivals(self) -> list[int]:
-        """Return the candidate with the least error, and those whose error is near it or not surely larger."""
+        """Return the candidate with the least error, and those whose error is near it or not surely larger.
+
+        The gaps of a row are too few to be sure of any but a ``CLEAR`` difference.
+        """
         squares = {k: np.square(e) for k, e in self.errors.items()}
         if not squares:
             return []
         best = min(squares, key=lambda k: squares[k].mean())
+        if self.is_row:
+            return [k for k, e in squares.items() if k == best or (1 - CLEAR) * e.mean() < squares[best].mean()]
         worse = {k: square - squares[best] for k, square in squares.items()}
         near = NEAR * squares[best].mean()
         return [k for k, d in worse.items() if k == best or d.mean() <= max(near, SURE * self.standard_error(d))]

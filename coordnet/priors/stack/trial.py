@@ -76,6 +76,8 @@ class Trial:
             self._exact = self._exact_at_half(samples)
         self._is_strided = held is not None and held.is_exhausted
         self._is_clustered = held is not None and held.is_clustered
+        is_row = sum(n > 1 for n in samples.grid) < 2
+        self._is_row = self._is_clustered and self._is_small and is_row
         if held is not None:
             with stage("comparing priors", shown=progress):
                 self._race(held, samples)
@@ -120,7 +122,8 @@ class Trial:
         ]
         shape: Any = {"is_strided": self._is_strided, "is_clustered": self._is_clustered, "is_whole": self._is_whole}
         density = self.plans[0].geometry.density
-        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, self._falls, **shape)
+        shape |= {"falls": self._falls, "is_row": self._is_row}
+        return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
 
     def _expected_falls(self, shown: tuple[int, ...]) -> dict[int, float]:
         """Return by what each candidate's squared error is expected to fall from a lattice's half to all samples.
@@ -181,15 +184,15 @@ class Trial:
             # Windows would cut frames, or the gaps that are laid over them.
             rounds, alive = [[held]], [k for k in alive if self.plans[k].holds_out]
         rounds = [windows for windows in rounds if windows]
-        if sum(not self.candidates[k].searches for k in alive) < 2:
-            rounds = rounds[-1:]  # few windows would tell nothing
+        if self._is_row or sum(not self.candidates[k].searches for k in alive) < 2:
+            rounds = rounds[-1:]  # few windows would tell nothing, or save no time
         for windows in rounds:
             later = [k for k in alive if self.candidates[k].searches and windows is not rounds[-1]]
             self._compare([k for k in alive if k not in later], windows)
             rivals = self.hidden.rivals() if self.hidden.is_hopeful or not self.hidden.holders else []
             alive = [k for k in self.errors if k in rivals or k in self.hidden.holders]
             later = [k for k in later if self._is_promising(k)]
-            if alive == self.hidden.holders or (len(alive) == 1 and not later):
+            if not self._is_row and (alive == self.hidden.holders or (len(alive) == 1 and not later)):
                 self.errors = {k: self.errors[k] for k in alive}
                 break
             alive += later
