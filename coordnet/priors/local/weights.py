@@ -20,6 +20,8 @@ SURE = 2.0  # standard errors by which the weighted mean must be better than the
 # samples rule the sum of squares, which left each of five photographs without a denoiser that gains 0.8 to 2.3 dB; with
 # 6 medians a terrain loses 0.05 dB, with 5 it loses 0.03 dB, and with 4 photographs gain up to 0.3 dB less.
 OUTLYING = 5.0
+ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
+GROWTH = math.sqrt(1 + ADDED**2)  # factor by which the noise grows then
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ def choose_weight(
     alpha = least_squares_share(error, other, MAX_WEIGHT)
     before, after = float(error.square().mean()), float((error + alpha * (other - error)).square().mean())
     return Weight(0.0, (before, before)) if after > (1 - MIN_IMPROVEMENT) * before else Weight(alpha, (before, after))
+
+
+def recorrupted(values: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return values y with more noise, y + τn, and others, y - n/τ, of which an estimate from the former is judged.
+
+    With n like the noise of y and independent of it, the noises of the two are uncorrelated: the mean squared
+    difference between that estimate and the latter is the estimate's error plus a constant. τ is ``ADDED``.
+
+    Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted: unsupervised deep learning for image denoising" (2021).
+    """
+    return values + ADDED * noise, values - noise / ADDED
 
 
 def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> float:

@@ -15,9 +15,10 @@ from coordnet.plans.plan import CenteredValues, Fitted
 from coordnet.priors.denoiser import areas, refined
 from coordnet.priors.denoiser.areas import COLOR_STEPS, GRAY_STEPS, LEAST_HALF_ERROR
 from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, Scale
-from coordnet.priors.denoiser.refined import ADDED, WEIGHED_ROUNDS, DenoisedNoisePlan
+from coordnet.priors.denoiser.refined import WEIGHED_ROUNDS, DenoisedNoisePlan
 from coordnet.priors.local.demosaicing import LocalMosaicPlan
 from coordnet.priors.local.weights import (
+    ADDED,
     least_squares_share,
     least_squares_weight,
     share_deviation,
