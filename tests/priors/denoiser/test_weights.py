@@ -517,6 +517,17 @@ def test_every_second_pixel_and_clips_are_filled():
     assert torch.equal(cn.inpaint(clip, known, prior=cn.Denoiser(identity)).signal, cn.inpaint(clip, known).signal)
 
 
+@pytest.mark.parametrize("missing", [[1, 3], [2], []])
+def test_it_has_no_part_where_frames_have_no_samples(missing):
+    clip, chance = torch.rand(2, 5, 8, 8, 1, generator=torch.Generator().manual_seed(1))
+    known = chance[..., 0] < 0.9
+    known[missing] = False
+    samples = cn.sample(clip, known.float(), dimensions=3)
+    others, prior = choose_prior(samples), weighed(cn.Denoiser(identity), samples)
+    assert prior.priors[: len(others.priors)] == others.priors
+    assert (prior == others) == bool(missing)
+
+
 def test_what_it_does_not_suit_is_refused():
     row = cn.sample(TRUTH[0], "random:0.5", generator=torch.Generator().manual_seed(0), dimensions=1)
     with pytest.raises(ValueError, match="`geometry`: expected samples on the lattice of a picture"):
