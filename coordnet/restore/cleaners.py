@@ -28,7 +28,7 @@ from coordnet.priors.local.denoising import Cleaned as ByPatches
 from coordnet.priors.local.denoising import LocalDenoiser
 from coordnet.priors.local.weights import ADDED, GROWTH, recorrupted
 from coordnet.priors.stack import Stack
-from coordnet.restore.weighed import Weighed, by_denoiser, weigh
+from coordnet.restore.weighed import by_denoiser, weigh
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples, units_of
@@ -326,10 +326,9 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     def without(noisier: Signal, sigma: float) -> Signal:
         return clean(pilot, noisier, Noise(sigma, given=True))[0]
 
-    weighed, seed = Weighed(0.0, 1.0), TRIAL_SEED + (noise.seed or 0)
-    if level > 0:
-        weighed = weigh(denoiser, without, signal, level, noise.one, seed)
-    if not weighed.weight:
+    seed = TRIAL_SEED + (noise.seed or 0)
+    weighed = weigh(denoiser, without, signal, level, noise.one, seed) if level > 0 else None
+    if not (weighed and weighed.weight):
         return estimate, error, learned
     step = by_denoiser(denoiser, signal, estimate, level, noise.one, error) - estimate
     weight = torch.tensor([[weighed.weight]], device=signal.device)

@@ -91,10 +91,8 @@ def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], sha
     return float((step * (error + share * step)).square().sum().sqrt()) / energy if energy > 0 else 0.0
 
 
-def least_squares_weight(
-    error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int, least: float = MIN_IMPROVEMENT
-) -> float:
-    """Return ``least_squares_share``, or 0 unless |e|² falls by a ``least`` share of it, and by more than by chance.
+def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int) -> float:
+    """Return ``least_squares_share``, or 0 unless |e|² falls by ``MIN_IMPROVEMENT``, and by more than by chance.
 
     The errors of the channels of a value are alike. Along a step that nothing relates to e, |e|² falls by 1/n of it in
     the mean, for n independent values. It has to fall by ``BY_CHANCE`` times as much: the square root of that is the
@@ -102,7 +100,7 @@ def least_squares_weight(
     """
     alpha = least_squares_share(error, second)
     after = float((error + alpha * (second - error)).square().sum())
-    least = max(least, BY_CHANCE * channels / max(error.numel(), 1))
+    least = max(MIN_IMPROVEMENT, BY_CHANCE * channels / max(error.numel(), 1))
     return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
 
 

@@ -96,7 +96,7 @@ def test_the_weight_is_least_squares_from_nothing_to_all(generator):
     assert least_squares_weight(error, 0 * error, 1) == least_squares_weight(error, 0.5 * error, 1) == 1
     many = error.repeat(100)
     assert least_squares_weight(many, 0.999 * many, 1) == 0  # hardly better
-    assert least_squares_weight(many, 0.98 * many, 1, 0.05) == 0 < least_squares_weight(many, 0.98 * many, 1, 0.03)
+    assert least_squares_weight(many, 0.98 * many, 1) == 1
 
 
 def test_a_step_that_nothing_relates_to_the_errors_has_no_weight_but_by_chance(generator):
