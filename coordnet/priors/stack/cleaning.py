@@ -33,11 +33,9 @@ def without_noise(values: Values, sigma: float) -> Values:
     noisier, target = recorrupted(part, noise)
     local, kriged = (_estimate(prior, noisier) - target for prior in (Local(noise=GROWTH * sigma), Kriging()))
     share = least_squares_share(local, kriged)
-    if share <= LEAST_PART:
-        return _estimate(Local(noise=sigma), values)
-    if share >= 1 - LEAST_PART:
-        return _estimate(Kriging(), values)
-    return (1 - share) * _estimate(Local(noise=sigma), values) + share * _estimate(Kriging(), values)
+    share = 0.0 if share <= LEAST_PART else 1.0 if share >= 1 - LEAST_PART else share
+    parts = [(1 - share, Local(noise=sigma)), (share, Kriging())]
+    return torch.stack([weight * _estimate(prior, values) for weight, prior in parts if weight]).sum(0)
 
 
 def _estimate(prior: Prior, values: Values) -> Values:
