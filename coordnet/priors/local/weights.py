@@ -10,8 +10,10 @@ from torch import Tensor
 from coordnet.metrics.scores import decibels
 
 MIN_IMPROVEMENT = 0.005  # relative fall of the squared error at hidden samples that gives any weight
-# Multiple of the fall by chance that gives any weight. On a quarter of 32² pixels denoisers that do not suit reach 3.1
-# in 53 trials; on 128² a trained one has at least 3.7 on the 19 photographs that it fills better.
+# Multiple of the fall by chance that gives any weight. On quarters of 32² pixels, some 25 of them hidden, denoisers
+# that do not suit reach it in 24 of 1,200 trials; further hidden sets leave ten that lose, by 0.05 to 1.5 dB. With 5 a
+# trained one gains 0.03 dB less in the mean of some 130 crops. On 128² it has at least 3.7 on the 19 photographs that
+# it fills better.
 BY_CHANCE = 3.0
 MAX_WEIGHT = 1.2
 HOPE = 10**0.6  # 6 dB: of squared hidden error, by which others may be better than what patches improve on
