@@ -67,11 +67,7 @@ class Motion(Timed):
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Motion, ...]":
         """Return it for lattices of three axes, some of whose frames have no samples."""
-        geometry = setting.geometry
-        if not setting.fourier or not _has_frames(geometry):
-            return ()
-        seen = _seen(geometry.with_gaps.full_weights.movedim(-1, 0) > 0)
-        return (cls(),) if FEWEST_SEEN <= int(seen.sum()) < len(seen) else ()
+        return (cls(),) if setting.fourier and lacks_frames(setting.geometry, FEWEST_SEEN) else ()
 
     def seconds(self, setting: Setting) -> float:
         return SECONDS_BY_NODES * math.prod(setting.geometry.grid)
@@ -149,6 +145,14 @@ def _has_frames(geometry: Geometry) -> bool:
     if len(geometry.grid) != 3 or not geometry.is_nodal:
         return False
     return geometry.shape == geometry.grid or (geometry.is_strided and geometry.shape[1:] == geometry.grid[1:])
+
+
+def lacks_frames(geometry: Geometry, fewest: int = 0) -> bool:
+    """Return whether some frames of a clip have no samples, and at least ``fewest`` have some."""
+    if not _has_frames(geometry):
+        return False
+    seen = _seen(geometry.with_gaps.full_weights.movedim(-1, 0) > 0)
+    return fewest <= int(seen.sum()) < len(seen)
 
 
 def _seen(known: Bool[Tensor, "channels frames *space"]) -> Bool[np.ndarray, " frames"]:

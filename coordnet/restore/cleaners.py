@@ -23,12 +23,12 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Cleaning, Prior
 from coordnet.priors.denoiser import Denoiser
-from coordnet.priors.denoiser.refined import ADDED
 from coordnet.priors.local import Local
 from coordnet.priors.local.denoising import Cleaned as ByPatches
 from coordnet.priors.local.denoising import LocalDenoiser
+from coordnet.priors.local.weights import ADDED, GROWTH, recorrupted
 from coordnet.priors.stack import Stack
-from coordnet.restore.weighed import Weighed, by_denoiser, weigh
+from coordnet.restore.weighed import by_denoiser, weigh
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples, units_of
@@ -119,11 +119,11 @@ class Noise:
         return replace(self, level=self.level / units, model=model, one=self.one / units)
 
 
-def noisier(part: Signal, noise: Noise, seed: int) -> tuple[Signal, Signal, Noise]:
-    """Return a signal with more noise, noise like that it had, and all of its noise."""
-    more, growth = noise.drawn(part, torch.Generator().manual_seed(TRIAL_SEED + seed)), 1 + ADDED**2
-    model = replace(noise.model, gain=growth * noise.model.gain, floor=growth * noise.model.floor)
-    return part + ADDED * more, more, Noise(noise.level * math.sqrt(growth), given=True, model=model)
+def noisier(part: Signal, noise: Noise, seed: int) -> tuple[Signal, Signal, Signal, Noise]:
+    """Return a signal and its target as ``recorrupted`` by noise like that it had, this noise, and all of its noise."""
+    more = noise.drawn(part, torch.Generator().manual_seed(TRIAL_SEED + seed))
+    model = replace(noise.model, gain=GROWTH**2 * noise.model.gain, floor=GROWTH**2 * noise.model.floor)
+    return *recorrupted(part, more), more, Noise(GROWTH * noise.level, given=True, model=model)
 
 
 def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
@@ -205,7 +205,7 @@ def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, noise: Noise) -> 
     posterior variances over the noise's.
     """
     window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
-    y, more, all_noise = noisier(values[window].movedim(0, -1), noise, noise.seed or 0)
+    y, _, more, all_noise = noisier(values[window].movedim(0, -1), noise, noise.seed or 0)
     quiet = replace(all_noise, progress=False)
     made = _over_scales(prior, quiet, None if noise.is_plain else y, y.movedim(-1, 0))
     kept = float(((made.f - estimate[window]) * more.movedim(-1, 0)).mean()) / (ADDED * noise.level**2)
@@ -326,10 +326,9 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     def without(noisier: Signal, sigma: float) -> Signal:
         return clean(pilot, noisier, Noise(sigma, given=True))[0]
 
-    weighed, seed = Weighed(0.0, 1.0), TRIAL_SEED + (noise.seed or 0)
-    if level > 0:
-        weighed = weigh(denoiser, without, signal, level, noise.one, seed)
-    if not weighed.weight:
+    seed = TRIAL_SEED + (noise.seed or 0)
+    weighed = weigh(denoiser, without, signal, level, noise.one, seed) if level > 0 else None
+    if not (weighed and weighed.weight):
         return estimate, error, learned
     step = by_denoiser(denoiser, signal, estimate, level, noise.one, error) - estimate
     weight = torch.tensor([[weighed.weight]], device=signal.device)

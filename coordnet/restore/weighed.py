@@ -13,8 +13,15 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import Scale
-from coordnet.priors.denoiser.refined import ADDED, LEAST_WEIGHT
-from coordnet.priors.local.weights import least_squares_share, share_deviation, squared_gains
+from coordnet.priors.denoiser.refined import LEAST_WEIGHT
+from coordnet.priors.local.weights import (
+    ADDED,
+    GROWTH,
+    least_squares_share,
+    recorrupted,
+    share_deviation,
+    squared_gains,
+)
 
 WEIGHED_POINTS = 2**15  # points of the middle of a signal on which noise is added
 # Relative error of the estimated standard deviation, times the number of points: it is 0.18, 0.14, 0.04 and 0.03 in the
@@ -54,17 +61,16 @@ def by_denoiser(
 def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: float, one: float, seed: int) -> Weighed:
     """Return the weight of a denoiser against another filter, ``without``, for white noise of a standard deviation.
 
-    With noise n like that there is, y + τn and y - n/τ have uncorrelated noise: the weight is least squares between the
-    latter and the estimates from the former (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). Where
-    values were clipped, n has less variance, as their noise has. A weight w found there becomes w (2 - w): where w is
-    the best weight, the error stays below that of either estimate, and it does so against the denoiser's for most w
-    that were found too small. It is 0 unless w is above ``LEAST_WEIGHT`` by its standard deviation, in which the error
-    of the noise's own counts. That is to be the estimated one, as a wrong one misleads the weight.
+    The weight is least squares for ``recorrupted`` values, whose further noise has less variance where values were
+    clipped, as their own has. A weight w found there becomes w (2 - w): where w is the best weight, the error stays
+    below that of either estimate, and it does so against the denoiser's for most w that were found too small. It is 0
+    unless w is above ``LEAST_WEIGHT`` by its standard deviation, in which the error of the noise's own counts. That is
+    to be the estimated one, as a wrong one misleads the weight.
     """
     part = noisy[middle(tuple(noisy.shape[:-1]), WEIGHED_POINTS)]
     deviation = ClippedNoise.on(noisy, level, given=False).variance(local_means(part, level)).sqrt()
     noise = deviation * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
-    noisier, target, more = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
+    (noisier, target), more = recorrupted(part, noise), GROWTH * level
     first = without(noisier, more)
     other = by_denoiser(prior, noisier, first, more, one, math.inf)  # rounding hardly changes the weight
     error, second = ((f - target).double().flatten() for f in (first, other))

@@ -27,6 +27,7 @@ from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, RELAXATION, Scal
 from coordnet.priors.denoiser.refined import DenoisedMeasurementPlan, DenoisedMosaicPlan, DenoisedNoisePlan
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import HOPE, least_squares_weight, sure_share
+from coordnet.priors.motion import lacks_frames
 from coordnet.priors.stack import Stack
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import is_mosaic
@@ -225,13 +226,18 @@ class Denoiser(DenoiserParameters):
         return kind(encoding, geometry, self, self.pilot_for(geometry), **options)
 
     def among(self, others: Callable[[], Prior | None], geometry: Geometry) -> Prior:
-        """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden."""
+        """Return a stack of the suited priors with this one, or this one after them where no sample can be hidden.
+
+        Where frames have no samples it has no part: slices tell nothing of time. On two of 13 clips it would lose
+        1.9 dB, on two others 0.1 and 0.02 dB, and gain nothing.
+        """
         if self.noise and takes_all_noise(geometry):
             return self
         suited = others()
         if isinstance(suited, Stack) and not is_mosaic(geometry.weights):
             told, noise = (self.pilot_for(geometry),) if self.noise else (), self.noise or suited.nugget
-            return replace(suited, priors=(*suited.priors, *told, self.with_noise(noise)), nugget=noise)
+            own = () if lacks_frames(geometry) else (self.with_noise(noise),)
+            return replace(suited, priors=(*suited.priors, *told, *own), nugget=noise)
         if suited is None:
             return self
         takes_noise = self.noise and isinstance(suited, Local)

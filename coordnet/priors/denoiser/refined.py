@@ -33,9 +33,11 @@ from coordnet.priors.denoiser.plug_and_play import (
 )
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import (
+    GROWTH,
     SURE,
     least_squares_share,
     least_squares_weight,
+    recorrupted,
     share_deviation,
     sure_share,
     typical,
@@ -58,7 +60,6 @@ NOISE_STEPS, MISSING = (2.0, 0.7, 6), 0.02
 # Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
 # nothing would have 0.07, and trained ones have 0.2 to 1.
 LEAST_WEIGHT = 0.15
-ADDED = 0.7  # standard deviation of noise that is added for a comparison, relative to the present noise
 RELATIVE_NOISE = 1e-4  # least standard deviation of the noise that is reckoned with, relative to the signal's range
 
 
@@ -186,9 +187,7 @@ class DenoisedMosaicPlan(RefinedPlan):
 class DenoisedNoisePlan(RefinedPlan):
     """Remove the noise of a mosaic by plug-and-play from the pilot's estimate, or that of a whole lattice at once.
 
-    With noise n like that there is, y + τn and y - n/τ have uncorrelated noise: the weight is that which suits the
-    latter, of estimates from the former, in the middle of a large signal (Pang, Zheng, Quan and Ji,
-    "Recorrupted-to-recorrupted", 2021). See ``RefinedPlan``.
+    The weight is that which suits ``recorrupted`` values, in the middle of a large signal. See ``RefinedPlan``.
     """
 
     def nearest(self, values: Signal, scale: Scale) -> Nearest:
@@ -207,11 +206,11 @@ class DenoisedNoisePlan(RefinedPlan):
         part, level = middle(tuple(values.shape[1:]), WEIGHED_PIXELS), self.prior.noise
         weights, values = self.geometry.full_weights[part].to(values), values[(..., *part)]
         noise = level * torch.randn(values.shape, generator=torch.Generator().manual_seed(0)).to(values)
-        noise, more = noise * inverse_root(weights.movedim(-1, 0)), level * math.sqrt(1 + ADDED**2)
+        noisier, target = recorrupted(values, noise * inverse_root(weights.movedim(-1, 0)))
         geometry = MaskedLattice(tuple(values.shape[1:]), weights=weights.cpu())
-        noisier, plan = values + ADDED * noise, self._quick().like(FourierEncoding.like(geometry), geometry, more)
+        plan = self._quick().like(FourierEncoding.like(geometry), geometry, GROWTH * level)
         pilot = plan.start.solve(CenteredValues.of(noisier.unsqueeze(0))).signal(geometry.grid)[0]
-        both, target = (pilot, plan.refined(pilot, noisier, plan.steps(pilot))), values - noise / ADDED
+        both = (pilot, plan.refined(pilot, noisier, plan.steps(pilot)))
         known = (weights.movedim(-1, 0) > 0).expand_as(values)
         error, second = ((f - target)[known].double() for f in both)
         share = least_squares_share(error, second)
