@@ -13,7 +13,7 @@ from torch import Tensor
 from coordnet.linalg.operators import LinearOperator
 
 LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that of the signal, below which it is rounding
-RIDGE = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
+ROUNDING = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
 
 
 def autoregression(
@@ -157,5 +157,5 @@ def _precision_bands(
         i, j = unknown[: len(unknown) - k], unknown[k:]
         ends = np.minimum(np.minimum(i, count - 1 - j), order)
         band[: len(i)] = np.where(j - i <= order, sums[np.minimum(j - i, order), ends], 0.0)
-    bands[0] *= 1 + RIDGE
+    bands[0] *= 1 + ROUNDING
     return bands

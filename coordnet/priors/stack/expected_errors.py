@@ -14,7 +14,7 @@ from coordnet.priors.base import Prior
 from coordnet.sampling.axes import Axis, ByAxes
 from coordnet.sampling.grids import Lattice
 
-SIDES = ByAxes({1: 24, 2: 8, 3: 5})  # samples along each axis of the lattice in whose middle errors are expected
+MIDDLE_SIDES = ByAxes({1: 24, 2: 8, 3: 5})  # samples along each axis of the lattice in whose middle errors are expected
 LEAST = 1e-10  # expected squared error, relative to the process's variance, that may be rounding alone
 
 
@@ -58,7 +58,7 @@ def _places(steps: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lattice(steps: tuple[int, ...]) -> Lattice:
-    return Lattice(tuple(SIDES[len(steps)] * step for step in steps), steps)
+    return Lattice(tuple(MIDDLE_SIDES[len(steps)] * step for step in steps), steps)
 
 
 @lru_cache
