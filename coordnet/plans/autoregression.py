@@ -13,7 +13,7 @@ from torch import Tensor
 from coordnet.linalg.operators import LinearOperator
 
 LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that of the signal, below which it is rounding
-ROUNDING = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
+DIAGONAL_SURPLUS = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
 
 
 def autoregression(
@@ -73,6 +73,8 @@ class GapPrediction(LinearOperator):
     Janssen, Veldhuis and Vries, "Adaptive interpolation of discrete-time signals that can be modeled as autoregressive
     processes" (1986), whose sum of squares leaves out the first samples.
     """
+
+    is_portable = True
 
     def __init__(
         self, a: Float[np.ndarray, " order_and_one"], known: Bool[np.ndarray, " n"], nugget: float = 0.0
@@ -157,5 +159,5 @@ def _precision_bands(
         i, j = unknown[: len(unknown) - k], unknown[k:]
         ends = np.minimum(np.minimum(i, count - 1 - j), order)
         band[: len(i)] = np.where(j - i <= order, sums[np.minimum(j - i, order), ends], 0.0)
-    bands[0] *= 1 + ROUNDING
+    bands[0] *= 1 + DIAGONAL_SURPLUS
     return bands

@@ -28,6 +28,7 @@ from coordnet.linalg.banded import ROWS, BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
 from coordnet.linalg.transforms import CosineBasis, Folding
+from coordnet.plans.autoregression import GapPrediction
 from coordnet.plans.modes import EncodingModes, FourierModes
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.forward import Interpolation
@@ -335,6 +336,20 @@ def sparse_matrix(lattice, generator):
     return Case(SparseMatrix(scipy.sparse.csc_array(matrix.numpy()), lattice, (2, 3)), matrix)
 
 
+def gap_prediction(lattice, generator):
+    """Ordinary kriging by the covariance 0.5^|i - j| of an autoregression, whose inverse has three diagonals."""
+    n, nugget = math.prod(lattice), 0.1
+    known = (torch.rand(n, generator=generator) < 0.6).numpy()
+    known[0] = True
+    k = 0.5 ** np.abs(np.arange(n)[:, None] - np.arange(n)) / (1 - 0.5**2)
+    one = np.linalg.solve(k[np.ix_(known, known)], np.ones(known.sum()))
+    weights, total = np.zeros((1, n)), np.zeros((n, n))
+    weights[:, known] = one / one.sum()
+    total[:, known] = (k - nugget * np.eye(n))[:, known] @ np.linalg.inv(k[np.ix_(known, known)])
+    matrix = torch.from_numpy(total @ (np.eye(n) - weights) + weights)
+    return Case(GapPrediction(np.array([1.0, -0.5]), known, nugget), matrix)
+
+
 def scipy_operator(lattice, generator):
     matrix = random_matrix(5, math.prod(lattice), generator)
     return Case(as_operator(scipy.sparse.linalg.aslinearoperator(matrix.numpy()), lattice), matrix)
@@ -386,10 +401,18 @@ OPERATORS = {
         *(spanning_modes, fewer_modes, some_modes, fourier_modes, sparse, blending, blur, valid_blur),
         *(cell_means, folding),
         *(blur_of("reflect", "reflect"), blur_of("periodic", "wrap"), projections, fourier_samples, derivatives),
-        *(sparse_matrix, scipy_operator, complex_scipy_operator, physics, colored_physics, flat_physics),
+        *(
+            gap_prediction,
+            sparse_matrix,
+            scipy_operator,
+            complex_scipy_operator,
+            physics,
+            colored_physics,
+            flat_physics,
+        ),
     )
 }
-NOT_DIFFERENTIABLE = {"scipy operator", "complex scipy operator"}  # they compute in NumPy
+NOT_DIFFERENTIABLE = {"gap prediction", "scipy operator", "complex scipy operator"}  # they compute in NumPy
 OF_ONE_DTYPE = {"spanning modes", "fewer modes", "some modes", "fourier modes"}
 
 
