@@ -50,10 +50,10 @@ class DenoiseReport(FitReport):
 
     ``sigma`` is the standard deviation of the noise, ``sigma_given`` whether it was given. ``tried`` has the mean
     squared difference by which each prior was judged. ``expected_psnr`` is in dB, None without noise. ``noise`` has the
-    kind of the noise, the floor and the gain of its variance, and the share of the pixels that were lost. ``hum`` and
-    ``banding`` are what was removed from a sound and from a picture before. ``tiles`` are the numbers of tiles along
-    each axis and ``overlap`` the samples that they share, if a signal was cut into some, and ``blocks`` says how a Dask
-    array is divided.
+    kind of the noise, the floor and the gain of its variance, whether that is of the negative, and the share of the
+    pixels that were lost. ``hum`` and ``banding`` are what was removed from a sound and from a picture before.
+    ``tiles`` are the numbers of tiles along each axis and ``overlap`` the samples that they share, if a signal was cut
+    into some, and ``blocks`` says how a Dask array is divided.
     """
 
     sigma: float

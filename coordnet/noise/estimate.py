@@ -60,12 +60,12 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 
     White noise has the standard deviation of ``noise_level``, and is taken where the windows do not support another
     kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
-    signal where a line against brightness explains it. Noise of a demosaiced picture has the spectrum of
-    ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which signals vary
-    less, tell noise from texture; in a gray picture the likelihood of patches is asked before (see ``grain_of``). Noise
-    that the colors of a picture share in part, such as grain, has a covariance of the channels in its spectrum, and may
-    be white; see ``shared_noise``. Bars, captions, insets and grounds of one color do not count, if blocks without such
-    areas are a sixth of the signal; see ``noisy_part``.
+    signal, or on its negative, where a line against brightness explains it. Noise of a demosaiced picture has the
+    spectrum of ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which
+    signals vary less, tell noise from texture; in a gray picture the likelihood of patches is asked before (see
+    ``grain_of``). Noise that the colors of a picture share in part, such as grain, has a covariance of the channels in
+    its spectrum, and may be white; see ``shared_noise``. Bars, captions, insets and grounds of one color do not count,
+    if blocks without such areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
@@ -91,7 +91,21 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 
 
 def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
-    """Return the colored or the camera's noise that the windows of a signal support, None for white noise or none.
+    """Return the colored or the camera's noise that a signal supports, None for white noise or none.
+
+    Where a picture in [0, 1] has noise whose variance does not rise with brightness, that of its negative may: the
+    gamma curve of a file stretches what is dark.
+    """
+    found = _supported(signal)
+    is_rising = found is not None and found.gain > 0
+    if is_rising or not _is_coded(signal) or (found is None and noise_level(signal) == 0):
+        return found
+    negative = _supported(1 - signal)
+    return found if negative is None or negative.gain == 0 else replace(negative, negative=True)
+
+
+def _supported(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
+    """Return the noise that the windows of a signal support, whose variance rises with brightness or not at all.
 
     White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. Noise that correlates between
     channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do not
@@ -138,14 +152,28 @@ def _is_smooth(model: NoiseModel) -> bool:
 def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseModel:
     """Return colored noise, of one variance, or a camera's, of a variance affine in the signal, without asking whether.
 
-    Colored noise of a row is that of its quietest windows (see ``quiet_noise``). A ``ValueError`` is raised where there
-    are too few windows without texture or clipped values to tell, and for a camera's noise of a row, such as a sound,
-    whose values are no brightness.
+    A camera's is that of the negative of a picture in [0, 1] whose noise does not rise with brightness, if it rises
+    there. Colored noise of a row is that of its quietest windows (see ``quiet_noise``). A ``ValueError`` is raised
+    where there are too few windows without texture or clipped values to tell, and for a camera's noise of a row, such
+    as a sound, whose values are no brightness.
     """
     if signal.ndim == 2:
         if kind == "camera":
             raise _checks.wrong("noise", "white or colored for a row", kind)
         return quiet_noise(signal)
+    found = _required(signal, kind)
+    if kind == "colored" or found.gain > 0 or not _is_coded(signal):
+        return found
+    negative = _required(1 - signal, kind)
+    return replace(negative, negative=True) if negative.gain > 0 else found
+
+
+def _is_coded(signal: Float[Tensor, "*grid channels"]) -> bool:
+    """Return whether a signal may be a picture that is stored by a gamma curve: it has values in [0, 1]."""
+    return signal.ndim == 3 and bool(((signal >= 0) & (signal <= 1)).all())
+
+
+def _required(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseModel:
     signal = noisy_part(signal)
     steps = shown_steps(signal) if signal.ndim == 3 else None
     units = float(units_of(signal.unsqueeze(0))[0])
@@ -170,13 +198,13 @@ def _supported_by_windows(
     """
     factors = factors_of(windows)
     factors = factors if factors.line.rises(windows.means) else replace(factors, line=factors.line.level)
-    made = _supported(values, windows, factors, is_compressed=is_compressed)
+    made = _supported_by_factors(values, windows, factors, is_compressed=is_compressed)
     if made is None or float(made.variance(values).mean()) < FAINTEST**2:
         return None
     return None if values.ndim == 3 and _is_smooth(made) else completed(made, windows)
 
 
-def _supported(
+def _supported_by_factors(
     values: Float[Tensor, "*grid channels"], windows: Windows, factors: NoiseFactors, *, is_compressed: bool
 ) -> NoiseModel | None:
     """Return the model of what was found in windows if they support it, None for white noise."""

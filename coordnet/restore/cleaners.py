@@ -130,8 +130,12 @@ def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     """Return the estimate by a prior, its error, what was learned, and the name of the prior that was used.
 
     Channels that do not tell of each other are estimated in groups, each as if it were alone. What was learned then has
-    the number of the group, as in "spectrum_0".
+    the number of the group, as in "spectrum_0". Where the noise is that of the negative, this is what is estimated.
     """
+    if noise.model.negative:
+        positive = replace(noise, model=replace(noise.model, negative=False))
+        clean, error, learned, used = cleaned(prior, 1 - signal, positive)
+        return 1 - clean, error, learned, used
     groups = _groups(signal, noise)
     made = [_together(prior, signal[..., group], noise.of_channels(group)) for group in groups]
     if len(made) == 1:

@@ -66,7 +66,7 @@ def demosaic(
     ValueError
         If the mosaic has more than one channel or less than two rows or columns, there is no such pattern, sigma is
         negative or above the mosaic's own standard deviation or beside other noise, too little of the mosaic shows a
-        camera's noise, the noise has a spectrum, or the prior takes no noise.
+        camera's noise, the noise has a spectrum or is of the negative, or the prior takes no noise.
     """
     bayer = Bayer(str(pattern).upper())
     mosaic, kind = as_signal(raw, "raw", dimensions=2)
@@ -103,8 +103,8 @@ def _model(
     if sigma and noise not in ("auto", "none"):
         raise _checks.wrong("sigma", "none beside noise that is named", repr(sigma))
     if isinstance(noise, NoiseModel):
-        if noise.spectrum is not None:
-            raise _checks.wrong("noise", "a model without a spectrum: the noise of mosaics is white", str(noise))
+        if noise.spectrum is not None or noise.negative:
+            raise _checks.wrong("noise", "a model without a spectrum, and not of the negative: a mosaic's", str(noise))
         return noise
     kind = _checks.choice("noise", noise, MOSAIC_NOISES)
     if kind == "camera":

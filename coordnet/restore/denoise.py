@@ -79,12 +79,12 @@ def denoise(
         what is given, or more than twice as much.
     noise : "auto", "white", "colored", "camera", "rician", NoiseModel or JpegIntervals
         The noise, or the kind of it that is estimated: colored noise has a spectrum, a camera's a variance that is
-        affine in the signal too, and Rician noise is that of magnitudes, whose bias is removed with it. The spectrum of
-        a row, such as a sound, is that of its quietest windows (``quiet_noise``). With "auto", clips and volumes have
-        what ``estimate_noise`` finds, and so have pictures, after offsets of rows and of columns are subtracted (see
-        ``without_banding``; not of a Dask array) and black and white pixels that were lost are filled (see
-        ``lost_pixels``). With "white" that is taken for white noise of the same power. Rows, and all signals whose
-        ``sigma`` is given, have white noise.
+        affine in the signal too, or in its negative where a gamma curve stretched what is dark, and Rician noise is
+        that of magnitudes, whose bias is removed with it. The spectrum of a row, such as a sound, is that of its
+        quietest windows (``quiet_noise``). With "auto", clips and volumes have what ``estimate_noise`` finds, and so
+        have pictures, after offsets of rows and of columns are subtracted (see ``without_banding``; not of a Dask
+        array) and black and white pixels that were lost are filled (see ``lost_pixels``). With "white" that is taken
+        for white noise of the same power. Rows, and all signals whose ``sigma`` is given, have white noise.
         ``JpegIntervals.read(file)`` stands for what JPEG's rounding made of the picture of a file: it is removed as
         white noise of its ``sigma``, and each coefficient stays in the interval that was rounded. Some values are then
         beyond [0, 1]: where they are clipped to 8 bits, up to a hundredth of the coefficients leave their intervals, as
@@ -189,7 +189,7 @@ def _within(
     work = Noise(intervals.sigma, given=True, progress=progress, clipped_share=CLIPPED_RINGS)
     if prior.name not in ("local", "adaptive"):
         raise _checks.wrong("prior", "local or adaptive for a JPEG file", prior.text)
-    rounding = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "lost": 0.0}
+    rounding = {"kind": "jpeg", "floor": work.level**2, "gain": 0.0, "negative": False, "lost": 0.0}
     report = DenoiseReport(prior=prior.name, sigma=work.level, sigma_given=False, expected_psnr=None, noise=rounding)
     clean, fit, report = _filtered(tiles, values, prior, work, report, intervals.nearest)
     return Restored(form.restore(clean), fit, report, None)

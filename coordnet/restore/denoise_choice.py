@@ -222,7 +222,7 @@ def described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
     if noise.is_plain:
         kind, floor = "white" if noise.level > 0 else "none", min(noise.level * noise.level, LARGEST)
     share = 0.0 if lost is None else float(lost.double().mean())
-    return {"kind": kind, "floor": floor, "gain": noise.model.gain, "lost": share}
+    return {"kind": kind, "floor": floor, "gain": noise.model.gain, "negative": noise.model.negative, "lost": share}
 
 
 def expected_psnr(error: float | None, clean: Signal, level: float) -> float | None:

@@ -36,6 +36,9 @@ class NoiseModel:
         The variance per unit of the signal.
     floor : float
         The variance at 0.
+    negative : bool
+        Whether the gain is that of the signal's negative, 1 - x: so it is in pictures in [0, 1] that are stored by a
+        gamma curve, which stretches what is dark together with its noise.
     magnitude : bool
         Whether the signal has the magnitudes of complex numbers with such noise on both of their parts, as images of
         magnetic resonance: Rician noise, which is white and whose mean is not 0 (Gudbjartsson and Patz, "The Rician
@@ -45,18 +48,19 @@ class NoiseModel:
     ------
     ValueError
         If the spectrum is of another shape, negative or zero, the gain or the floor is negative, or a model of
-        magnitudes has a spectrum or a gain.
+        magnitudes has a spectrum or a gain or is of the negative.
     """
 
     spectrum: Tensor | None = None  # (channels, channels, *window); another shape is refused
     gain: float = 0.0
     floor: float = 0.0
     magnitude: bool = False
+    negative: bool = False
 
     def __post_init__(self) -> None:
         scale = 1.0
-        if self.magnitude and (self.gain or self.spectrum is not None):
-            raise _checks.wrong("magnitude", "False for noise with a spectrum or a gain", "True")
+        if self.magnitude and (self.gain or self.negative or self.spectrum is not None):
+            raise _checks.wrong("magnitude", "False for noise with a spectrum or a gain, or of the negative", "True")
         if self.spectrum is not None:
             spectrum, scale = _scaled(self.spectrum)
             object.__setattr__(self, "spectrum", spectrum)
@@ -96,18 +100,22 @@ class NoiseModel:
             return "no noise"
         words = f"{self.kind} noise of standard deviation {self.floor**0.5:.4g}"
         if self.gain > 0:
-            words = f"a camera's noise of variance {self.floor:.2g} + {self.gain:.2g} x at a value x"
+            words = f"a camera's noise of variance {self.floor:.2g} + {self.gain:.2g} {self._of} at a value x"
         if self.spectrum is not None and self.is_white_in_space:
             return f"{words}, white and in part the same in all channels"
         return words if self.spectrum is None else f"{words}, {100 * self.fine_share:.0f} % of it in fine detail"
+
+    @property
+    def _of(self) -> str:
+        return "(1 - x)" if self.negative else "x"
 
     def in_units(self, units: float) -> "NoiseModel":
         """Return the noise of a signal that was divided by some units before."""
         return replace(self, gain=units * self.gain, floor=units * units * self.floor)
 
     def variance(self, values: Tensor) -> Tensor:
-        """Return the variance of the noise on some values, which is that of 0 for negative ones."""
-        return self.floor + self.gain * values.clamp(min=0)
+        """Return the variance of the noise on some values, which is that of 0 below it, or of 1 above it."""
+        return self.floor + self.gain * (1 - values if self.negative else values).clamp(min=0)
 
     def weights(self, means: Tensor) -> Tensor:
         """Return the weights of samples with some means: their mean variance relative to that of each.
@@ -137,7 +145,7 @@ class NoiseModel:
         values, vectors = torch.linalg.eigh(self.spectrum.movedim((0, 1), (-2, -1)))
         values = torch.maximum(values, share * values[..., -1:])
         spectrum = (vectors * values.unsqueeze(-2) @ vectors.mT).movedim((-2, -1), (0, 1))
-        return NoiseModel(spectrum, self.gain, self.floor)
+        return replace(self, spectrum=spectrum)
 
     @property
     def halved(self) -> "NoiseModel":
@@ -147,7 +155,7 @@ class NoiseModel:
         for axis, n in enumerate(spectrum.shape[2:], start=2):
             f = torch.fft.fftfreq(n, dtype=torch.float64)
             spectrum = spectrum[(slice(None),) * axis + ((f >= -0.25) & (f < 0.25),)]
-        return NoiseModel(spectrum, share * self.gain, share * self.floor)
+        return replace(self, spectrum=spectrum, gain=share * self.gain, floor=share * self.floor)
 
     def of_channels(self, chosen: Bool[Tensor, " channels"]) -> "NoiseModel":
         """Return the noise of some channels, which is the same in all without a spectrum; none where they have none."""

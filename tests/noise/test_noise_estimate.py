@@ -152,6 +152,17 @@ def test_a_camera_s_noise_is_found(gain, generator):
         assert float(model.variance(torch.tensor(value))) == pytest.approx(0.0004 + gain * value, rel=0.25)
 
 
+def test_a_camera_s_noise_on_a_negative_is_found(generator):
+    _, y = planted(cn.NoiseModel(gain=0.01, floor=0.0004), generator, size=(240, 240))
+    coded = 1 - y.clamp(0, 1)
+    plain, found = cn.estimate_noise(y.clamp(0, 1)), cn.estimate_noise(coded)
+    assert (plain.negative, found.negative) == (False, True) and (found.gain, found.floor) == (plain.gain, plain.floor)
+    value = torch.tensor(0.8)
+    assert float(found.variance(value)) == pytest.approx(0.0004 + 0.01 * 0.2, rel=0.25)
+    assert "(1 - x)" in str(found) and not cn.estimate_noise(coded - 0.5).negative
+    assert required_noise(coded, "camera").negative and not required_noise(y, "camera").negative
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_white_noise_stays_white(channels, generator):
     _, y = planted(cn.NoiseModel(floor=0.0025), generator, channels)

@@ -1,7 +1,9 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import skimage.data
 import torch
 from torch.nn.functional import avg_pool2d, interpolate
 
@@ -81,6 +83,26 @@ def test_a_variance_that_depends_on_the_signal_is_used(generator):
     made = cn.denoise(y, noise=model, prior=cn.Local((4, 4)))
     white = cn.denoise(y, float(model.variance(truth).mean().sqrt()), prior=cn.Local((4, 4)))
     assert cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 0.3
+
+
+def test_noise_of_the_negative_is_removed_from_the_negative(generator):
+    model = cn.NoiseModel(gain=0.03, floor=0.0002)
+    _, y = noisy(model, generator)
+    made = cn.denoise(1 - y, noise=replace(model, negative=True), prior=cn.Local((4, 4)))
+    torch.testing.assert_close(made.signal, 1 - cn.denoise(y, noise=model, prior=cn.Local((4, 4))).signal)
+    assert made.report.noise["negative"] and made.noise.negative
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_dark_photograph_that_a_gamma_curve_stretched_loses_its_noise(seed):
+    """White noise of the same picture would be told by its bright surfaces, which have little."""
+    generator = np.random.default_rng(seed)
+    truth = skimage.data.astronaut()[60:220, 150:342] / 255
+    counts = generator.poisson(100 * truth**2.2) + 4 * generator.standard_normal(truth.shape)
+    dark = np.round(255 * np.clip(counts / 100, 0, 1) ** (1 / 2.2)) / 255
+    made, white = cn.denoise(dark), cn.denoise(dark, noise="white")
+    assert made.report.noise["negative"] and cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 1
 
 
 def test_the_moments_of_clipped_camera_noise_are_those_of_draws():
