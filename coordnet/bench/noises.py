@@ -30,6 +30,7 @@ FLOOR = 0.0004  # variance of a camera's noise at 0
 GAINS = (0.005, 0.02)  # variance of a camera's noise per unit of the signal
 PHOTON = 0.01  # signal of one photon in a mosaic that is demosaiced before its noise is removed
 PHOTONS = (0.001, 0.01)  # and in mosaics that are not
+ELECTRONS, READ_NOISE, GAMMA = 100.0, 4.0, 2.2  # of white in a dark photograph, in electrons; exponent of its file
 SIGMA_BEFORE_JPEG, SIGMA_COLORED = 0.05, 0.1  # standard deviations; the latter after filtering
 SHARE_LOST = 0.05  # share of the pixels that are black or white
 QUALITIES = (10, 20, 40)  # qualities of JPEG files without other noise
@@ -78,6 +79,12 @@ def camera(picture: np.ndarray, generator: np.random.Generator, gain: float, cli
     """Add noise whose variance is affine in the signal, perhaps clipped and rounded."""
     made = picture + np.sqrt(FLOOR + gain * picture) * generator.standard_normal(picture.shape)
     return rounded(made) if clipped else made
+
+
+def dark(picture: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Count the few electrons of a dark photograph, read them out, and store them by a gamma curve."""
+    counts = generator.poisson(ELECTRONS * picture**GAMMA) + READ_NOISE * generator.standard_normal(picture.shape)
+    return rounded(np.maximum(counts / ELECTRONS, 0) ** (1 / GAMMA))
 
 
 def mosaic(picture: np.ndarray, generator: np.random.Generator, quality: int | None = None) -> np.ndarray:
@@ -183,6 +190,7 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
         add(f"white, σ = {SIGMA_BEFORE_JPEG}, then JPEG {quality}", partial(compressed, quality=quality), blind)
     for quality, ending in ((None, ""), (95, ", then JPEG 95")):
         add(f"photons through a mosaic, demosaiced{ending}", partial(mosaic, quality=quality), blind)
+    add(f"dark, {ELECTRONS:g} electrons, gamma curve", dark, blind)
     after = (
         baseline("Menon 2007, then non-local means, best of 6", menon_then, package="cv2", kind="non-local means"),
         baseline("Menon 2007, then CBM3D, best of 4 σ", menon_then, package="bm3d", kind="CBM3D"),
