@@ -131,20 +131,6 @@ def test_a_noisy_row_at_chebyshev_s_coordinates_is_smoothed():
     assert error < 0.9 * other
 
 
-def test_a_short_row_with_unknown_values_is_kriged_where_hidden_samples_are_few():
-    x = torch.from_numpy(np.polynomial.legendre.leggauss(60)[0])
-    known, between = values(60, seed=1, dtype=torch.float32) < 0.7, (x[1:] + x[:-1]) / 2
-    known[[0, -1]] = True
-
-    def chirp(t):
-        return (10 * (t + 1) ** 2).sin()
-
-    fit = cn.fit(cn.RectilinearLattice(x).sample(torch.where(known, chirp(x), torch.nan)))
-    quintic = torch.from_numpy(make_interp_spline(x[known], chirp(x[known]), 5)(between))
-    error, other = ((f - chirp(between)).square().mean() for f in (fit.at(between)[:, 0], quintic))
-    assert error < other
-
-
 def test_a_renderer_has_the_fit_s_coordinates():
     lattice, y = cn.RectilinearLattice(coordinates(6, 1), coordinates(7, 2)), values(6, 7, 1)
     plan = cn.plan(cn.ComplexEncoding.like(Gaussian, lattice, features=4), lattice, dtype=torch.float64)

@@ -56,10 +56,7 @@ class KrigingPlan(Plan):
             encoding = FourierEncoding.on(geometry.pixels)
         super().__init__(encoding, geometry, **options)
         self.is_plain_row = dimensions(geometry.grid) == 1 and not _are_points(geometry)
-        # Of 257 rows at unequal coordinates 39 gain by that, some 0.4 dB in the median, and 15 lose: 0.3 dB in the
-        # median, and 2.7 dB where a sawtooth looks like noise.
-        is_row = dimensions(geometry.grid) == 1 and not (geometry.is_strided or geometry.is_laid)
-        self.by_likelihood = is_row and geometry.density * math.prod(geometry.grid) <= MOST_DENSE
+        self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
         self.prior = prior
 
     def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
