@@ -315,6 +315,7 @@ def test_noise_of_skipped_nodes_and_points_are_fitted_there(device):
         near(found, here(cn.fit, samples).render(), 1e-3)
 
 
+@pytest.mark.slow
 def test_noise_of_a_mosaic_there_is_estimated_there(device):
     noisy = (picture(64)[..., :1] + 0.05 * torch.randn(64, 64, 1, dtype=torch.float64, generator=seeded())).clamp(0, 1)
     found, model = (mosaic_noise(x, Bayer("RGGB")) for x in (noisy.to(device), noisy))

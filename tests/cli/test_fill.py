@@ -63,6 +63,7 @@ def test_a_file_is_filled_beside_a_figure_and_a_record(cube, run, coarse):
     assert record["inputs"][0]["path"].endswith("cube.nc") and record["variables"]["sst"]["report"]["fit"]["method"]
 
 
+@pytest.mark.slow
 def test_short_gaps_and_deviations(cube, run, coarse):
     status, *_ = run(*FILL, "--out", "filled.zarr", "--max-gap", "3D", "--var", "sst", "--uncertainty", "--quiet")
     assert status == 0

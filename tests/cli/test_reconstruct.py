@@ -471,6 +471,7 @@ def test_points_outside_the_bounds_are_clamped_on_request(run, fit, inputs, tmp_
     assert record["points"] == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "points",
     [

@@ -47,12 +47,14 @@ def of_plate():
     return cn.fit(cn.points(PLACES, smooth(PLACES)), prior=PLATE)
 
 
+@pytest.mark.slow
 def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
     fit = cn.fit(cn.points(PLACES, smooth(PLACES)))
     peer = RBFInterpolator(PLACES, smooth(PLACES), kernel="quintic")(QUERY) - smooth(QUERY)
     assert rms(at(fit, QUERY) - smooth(QUERY)) < 0.3 * rms(peer)
 
 
+@pytest.mark.slow
 def test_values_at_arrays_and_at_columns_of_a_frame_are_arrays():
     fit = of_plate()
     tensor, frame = torch.from_numpy(QUERY), pd.DataFrame(QUERY, columns=["lon", "lat"])
@@ -78,6 +80,7 @@ def test_a_narrow_hill_is_met_closer_by_the_septic_blend_than_by_the_quintic_one
     assert rms(septic[inside]) < 0.5 * rms(quintic[inside])
 
 
+@pytest.mark.slow
 def test_noise_is_removed_as_well_as_by_the_best_thin_plate_spline():
     values = smooth(PLACES) + 0.05 * RNG.normal(size=600)
     peers = [RBFInterpolator(PLACES, values, smoothing=s)(QUERY) - smooth(QUERY) for s in (1e-3, 1e-2, 1e-1)]
@@ -211,6 +214,7 @@ def test_a_saved_fit_keeps_its_units(tmp_path):
         again.grid(max_distance=1.0)
 
 
+@pytest.mark.slow
 def test_gradients_are_in_the_users_units():
     query = torch.tensor([[12.0, 9.0]], dtype=torch.float64, requires_grad=True)
     fit = cn.fit(cn.points(PLACES * [40, 20], smooth(PLACES)))

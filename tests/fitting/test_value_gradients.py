@@ -66,6 +66,7 @@ def test_gradients_flow_through_plates(grid, pattern, prior):
     assert torch.autograd.gradcheck(lambda v: plan.fit(v).render(), values, fast_mode=True)
 
 
+@pytest.mark.slow
 def test_plates_that_are_chosen_are_held_fixed():
     x = torch.linspace(0, 1, 24, dtype=torch.float64)
     samples = cn.sample((torch.sin(5 * x)[:, None] * torch.cos(3 * x)).unsqueeze(-1), "random:0.5")

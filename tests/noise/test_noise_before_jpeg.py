@@ -55,6 +55,7 @@ def test_the_noise_before_the_rounding_is_found(channels, quality, generator):
     assert cn.estimate_noise(decoded).floor == pytest.approx(0.05**2 + rounding / share, rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.7, 1.0])
 def test_the_grain_of_a_scan_is_found(share, generator):
     """Neighbors of noise that was filtered by one pixel have the correlation exp(-1/4)."""

@@ -152,6 +152,7 @@ def test_a_camera_s_noise_is_found(gain, generator):
         assert float(model.variance(torch.tensor(value))) == pytest.approx(0.0004 + gain * value, rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_camera_s_noise_on_a_negative_is_found(generator):
     _, y = planted(cn.NoiseModel(gain=0.01, floor=0.0004), generator, size=(240, 240))
     coded = 1 - y.clamp(0, 1)
@@ -248,6 +249,7 @@ def test_faint_texture_is_white_noise(generator):
     assert cn.estimate_noise(y).kind == "white"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [255.0, 1e-3])
 def test_units_scale_the_model(units, generator):
     _, y = planted(cn.NoiseModel(gain=0.02, floor=0.0004), generator)
@@ -284,6 +286,7 @@ def test_a_row_has_no_camera_s_noise(generator):
         cn.denoise(torch.randn(8000, 1, generator=generator), noise="camera", dimensions=1)
 
 
+@pytest.mark.slow
 def test_a_toned_picture_is_a_gray_one(generator):
     """Rounded to 8 bits, its colors have the noise of the rounding alone, which says nothing of the grain."""
     _, y = planted(cn.NoiseModel(gaussian_spectrum(1.0), floor=0.0025), generator, channels=1)

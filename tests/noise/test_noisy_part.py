@@ -88,6 +88,7 @@ def test_blocks_lie_over_all_of_a_large_picture(generator):
     assert len(torch.stack(in_blocks(part))[:, :2, 0, 0].unique(dim=0)) == 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gray", [False, True])
 @pytest.mark.parametrize("add", BARS)
 def test_noise_beside_bars_is_that_of_the_rest(add, gray, noisy):

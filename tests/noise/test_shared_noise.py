@@ -29,6 +29,7 @@ def planted(share, generator, size=128):
     return picture(size) + 0.05 * (math.sqrt(share) * same + math.sqrt(1 - share) * own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.95, 1.0])
 def test_the_variance_in_each_uncorrelated_combination_of_colors_is_found(share, generator):
     noisy = planted(share, generator, 128)
@@ -40,6 +41,7 @@ def test_the_variance_in_each_uncorrelated_combination_of_colors_is_found(share,
     assert model.is_white_in_space and str(model).endswith("white and in part the same in all channels")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_covariance_of_filtered_grain_is_found(share, generator):
     def noise(channels):
@@ -104,6 +106,7 @@ def test_shared_noise_is_removed_nearly_like_noise_that_is_told(generator):
     assert reached[0] > reached[1] - 0.5 > cn.psnr(noisy, truth) + 5
 
 
+@pytest.mark.slow
 def test_noise_of_each_color_s_own_is_not_shared(generator):
     assert shared_noise(planted(0.0, generator), None) is None
     assert cn.estimate_noise(planted(0.0, generator)).kind == "white"
