@@ -100,14 +100,11 @@ class NoiseModel:
             return "no noise"
         words = f"{self.kind} noise of standard deviation {self.floor**0.5:.4g}"
         if self.gain > 0:
-            words = f"a camera's noise of variance {self.floor:.2g} + {self.gain:.2g} {self._of} at a value x"
+            of = "(1 - x)" if self.negative else "x"
+            words = f"a camera's noise of variance {self.floor:.2g} + {self.gain:.2g} {of} at a value x"
         if self.spectrum is not None and self.is_white_in_space:
             return f"{words}, white and in part the same in all channels"
         return words if self.spectrum is None else f"{words}, {100 * self.fine_share:.0f} % of it in fine detail"
-
-    @property
-    def _of(self) -> str:
-        return "(1 - x)" if self.negative else "x"
 
     def in_units(self, units: float) -> "NoiseModel":
         """Return the noise of a signal that was divided by some units before."""

@@ -105,7 +105,8 @@ class HiddenErrors:
     clusters: Int[np.ndarray, " hidden"] = field(default_factory=lambda: np.zeros(1, int))
     nugget: float = 0.0  # the standard deviation of the noise
     density: float = 1.0  # the share of the nodes that is known
-    # The factors by which squared errors are expected to fall from a lattice's half to all samples, up to a common one.
+    # The factors by which squared errors are expected to fall from a lattice's half to all samples, relative to their
+    # mean, which candidates without one have.
     falls: Mapping[int, float] = field(default_factory=dict)
     is_strided: bool = False  # whether the samples are every k-th node of a lattice, and every k-th of them was shown
     is_clustered: bool = False  # whether gaps were hidden, and not single samples

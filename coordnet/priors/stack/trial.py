@@ -126,28 +126,20 @@ class Trial:
         return HiddenErrors(traits, self.errors, self._clusters, self.nugget, density, **shape)
 
     def _expected_falls(self, shown: tuple[int, ...]) -> dict[int, float]:
-        """Return by what each candidate's squared error is expected to fall from a lattice's half to all samples.
+        """Return by what squared errors are expected to fall from a lattice's half to all samples; see ``falls``.
 
-        That is for the covariance that kriging found; without kriging nothing is expected. Candidates that are not
-        linear in the samples fall as the others do in the mean. In the half every ``shown``-th sample was.
+        That is for the covariance that kriging found in all samples, as it does where they are compared at once; else
+        nothing is expected. Candidates that are not linear in the samples are left out: they are taken to fall as the
+        others do in the mean.
         """
-        settled = [self._settled.get(k) for k in self.errors]
-        kriged = next((prior for prior in settled if isinstance(prior, KrigingParameters)), None)
-        if kriged is None:
+        found = [(k, prior) for k in self.errors if isinstance(prior := self._settled.get(k), KrigingParameters)]
+        if not found:
             return {}
-        linear = [
-            k
-            for k, prior in zip(self.errors, settled, strict=True)
-            if self.plans[k].has_gradient and prior is not kriged and not self.candidates[k].searches
-        ]
+        own, kriged = found[0]
+        fixed = [k for k in self.errors if self.plans[k].has_gradient and not self.candidates[k].searches]
+        linear = [self.candidates[k] for k in fixed]
         lattice: Any = self.plans[0].geometry
-        *found, own = np.log(falls([self.candidates[k] for k in linear], kriged.covariance, lattice.steps, shown))
-        mean = np.mean([*found, own])
-        known = dict(zip(linear, found, strict=True))
-        return {
-            k: float(np.exp((own if prior is kriged else known.get(k, mean)) - mean))
-            for k, prior in zip(self.errors, settled, strict=True)
-        }
+        return dict(zip([*fixed, own], falls(linear, kriged.covariance, lattice, shown).tolist(), strict=True))
 
     def _without_noise(self, prior: Prior) -> int:
         """Return the number of the candidate that is a prior without the noise it has, -1 if there is none."""
