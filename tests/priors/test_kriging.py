@@ -33,6 +33,7 @@ from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
 from coordnet.priors.kriging.plan import predicted
 from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, searched
 from coordnet.priors.snapped import Snapped
+from coordnet.priors.stack import trial
 from coordnet.sampling.scattered import MARGIN
 
 AT = np.array([0.0, 1.0, 2.5, 3.0, 7.0, 8.5, 12.0])
@@ -259,6 +260,16 @@ def test_kriging_has_a_share_beside_the_weight_of_hidden_samples_by_how_little_n
     assert share in {0.0, *KRIGED_SHARES.values()} and sum(each.weight for each in candidates) == pytest.approx(1)
     assert weight == 0 if share == 0 else weight >= share
     assert any(each.prior == "kriging:nugget=0" and each.hold_out_psnr for each in candidates) == (share > 0)
+
+
+@pytest.mark.slow
+def test_smooth_processes_gain_by_the_fall_of_errors_that_they_let_expect(monkeypatch):
+    truth, errors = fields(3.5, 1.0, 40, 4), []
+    for _ in range(2):
+        fits = [cn.fit(cn.sample(f, "every:2")).render((40, 40), alignment="sample") for f in truth]
+        errors.append(float((torch.stack(fits) - truth).square().mean()))
+        monkeypatch.setattr(trial, "falls", lambda linear, *_: np.ones(len(linear) + 1))
+    assert errors[0] < 0.95 * errors[1]
 
 
 @pytest.mark.parametrize(("rows", "share"), [(12, 0.8), (10, 0.0)])

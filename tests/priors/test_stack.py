@@ -18,7 +18,7 @@ from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
 from coordnet.priors.local import masks
-from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, HiddenErrors, Traits, stacked_weights
+from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, TRUSTED, HiddenErrors, Traits, stacked_weights
 from coordnet.priors.stack.trial import MOST_FOLDS, Trial
 from coordnet.sampling.scattered import MARGIN
 from tests.helpers import synthetic_photograph
@@ -102,6 +102,14 @@ def test_candidates_that_are_alike_on_a_lattices_half_share_the_weight():
     assert on_mask.tolist() == [1, 0]
     # The least value of RIDGE (u² + v²) + RIDGE ((1 - u)² + v²) with u + v = 1.
     np.testing.assert_allclose(on_lattice, [0.75, 0.25], atol=3e-3)
+
+
+def test_errors_of_a_lattices_half_are_weighed_as_they_are_expected_to_fall():
+    generator = np.random.default_rng(0)
+    errors = dict(enumerate(generator.normal(size=(2, 100_000))))
+    weights = HiddenErrors([Traits()] * 2, errors, np.arange(100_000), falls={1: 1 / 16}, is_strided=True).weights()
+    assert TRUSTED == 0.5  # the root of 1 / 16: a variance of 1 / 4 has four times the weight, but for the ridges
+    np.testing.assert_allclose(weights, [0.2, 0.8], atol=0.02)
 
 
 def test_without_errors_the_first_best_candidate_has_all_weight():
