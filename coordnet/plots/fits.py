@@ -1,6 +1,7 @@
 """Figures of one fit: a reconstruction, a restoration, and how large the errors are expected to be; none fits."""
 
 from collections.abc import Sequence
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -181,7 +182,7 @@ def noise_figure(model: NoiseModel) -> Figure:
     axes = figure.subplots(1, count, squeeze=False)[0]
     brightness = torch.linspace(0, 1, 101)
     axes[-1].plot(brightness.numpy(), model.variance(brightness).sqrt().numpy())
-    axes[-1].set(xlabel="value", ylabel="standard deviation of the noise", title=str(model).replace(", ", ",\n"))
+    axes[-1].set(xlabel="value", ylabel="standard deviation of the noise", title=fill(str(model), 60))
     axes[-1].set_ylim(bottom=0)
     axes[-1].title.set_fontsize(9)
     if model.spectrum is None:
