@@ -1,12 +1,13 @@
-"""Halves of a mask of every k-th node: every second known node is shown, and those between are hidden."""
+"""Halves of a lattice of every k-th node: every second known node is shown, and those between are hidden."""
 
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
 
 FEWEST_ALONG = 16  # known nodes along an axis from which on every second one of them is hidden
@@ -15,32 +16,35 @@ MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
 
 @dataclass(frozen=True)
 class Half:
-    """The nodes of a lattice that a fit sees, and those where it is judged."""
+    """A lattice that a fit sees, and the nodes where it is judged."""
 
-    shown: Bool[np.ndarray, " nodes"]
+    lattice: Lattice
     judged: Bool[np.ndarray, " nodes"]  # hidden nodes between the outermost ones that are shown
+
+    @property
+    def shown(self) -> Bool[np.ndarray, " nodes"]:
+        """The nodes of the lattice."""
+        return self.lattice.known(1).flatten().numpy()
 
 
 @dataclass(frozen=True)
 class RegularPart:
-    """The known nodes of a mask that knows every k-th one; some axes can be halved.
+    """A lattice of every k-th node, of which some axes can be halved: those on which nodes are skipped."""
 
-    - index: the numbers of each node along the axes of the lattice of known nodes, fractions for unknown nodes
-    - halved: whether each axis is halved: those on which nodes are skipped
-    """
-
-    index: Float[np.ndarray, "nodes d"]
+    lattice: Lattice
     halved: tuple[bool, ...]
 
     @classmethod
     def of(cls, geometry: Geometry) -> "RegularPart | None":
-        """Return that of a mask; None for other samples, and where no axis has ``FEWEST_ALONG`` known nodes."""
+        """Return that of a lattice that skips nodes, or of a mask that knows every k-th one.
+
+        It is None for other samples, and where no axis has ``FEWEST_ALONG`` known nodes.
+        """
         even: Any = geometry.without_gaps
-        if even is geometry:
+        if not even.is_strided:
             return None
-        nodes = np.indices(geometry.grid).reshape(len(geometry.grid), -1).T
-        halved = [step > 1 and n >= FEWEST_ALONG for n, step in zip(even.shape, even.steps, strict=True)]
-        return cls((nodes - even.offsets) / even.steps, tuple(halved)) if any(halved) else None
+        halved = tuple(step > 1 and n >= FEWEST_ALONG for n, step in zip(even.shape, even.steps, strict=True))
+        return cls(even, halved) if any(halved) else None
 
     def halves(self) -> list[Half]:
         """Return the halves of the lattice by where they begin along the axes, ``MOST_HALVES`` at most."""
@@ -50,12 +54,14 @@ class RegularPart:
     def quarter(self) -> Half:
         """Return the first half's half, judged at what the first half shows."""
         fewer, half = self._every(4, (0,) * len(self.halved)), self.halves()[0]
-        return Half(fewer.shown, fewer.judged & half.shown)
+        return Half(fewer.lattice, fewer.judged & half.shown)
 
-    def _every(self, step: int, begin: tuple[int, ...]) -> Half:
-        shown, inside = np.ones((2, len(self.index)), dtype=bool)
-        for at, first, halved in zip(self.index.T, begin, self.halved, strict=True):
-            if halved:
-                shown &= at % step == first
-                inside &= (at >= first) & (at <= first + (at.max() - first) // step * step)
-        return Half(shown, inside & ~shown)
+    def _every(self, times: int, begin: tuple[int, ...]) -> Half:
+        own = self.lattice
+        parts = list(zip(own.steps, own.offsets, self.halved, begin, strict=True))
+        steps = tuple(times * step if halved else step for step, _, halved, _ in parts)
+        lattice = Lattice(own.grid, steps, tuple(offset + first * step for step, offset, _, first in parts))
+        inside = np.zeros(own.grid, dtype=bool)
+        ends = zip(lattice.offsets, lattice.shape, lattice.steps, self.halved, strict=True)
+        inside[tuple(slice(a, a + (n - 1) * k + 1) if halved else slice(None) for a, n, k, halved in ends)] = True
+        return Half(lattice, inside.ravel() & ~lattice.known(1).flatten().numpy())
