@@ -77,7 +77,7 @@ class SampleTable:
     A lattice that skips nodes has gaps here, but refits see lattices. With ``blocks``, the lengths of boxes in the
     units of scattered points, folds hide whole boxes of these, too. Points with gaps, such as tracks, have blocks as
     wide as these. A ``ValueError`` is raised for samples of another kind, for fewer than ``FEWEST_SAMPLES`` of a
-    channel, and for a lattice that skips nodes but has fewer than ``FEWEST_ALONG`` along each axis.
+    channel, and for a lattice that skips nodes along an axis with fewer than ``FEWEST_ALONG``.
     """
 
     def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
@@ -85,7 +85,7 @@ class SampleTable:
         self.regular = None if blocks is not None else RegularPart.of(samples.geometry)
         self.skips = samples.geometry.is_strided
         if self.skips and not self.regular:
-            expected = f"at least {FEWEST_ALONG} along an axis on which nodes are skipped"
+            expected = f"at least {FEWEST_ALONG} along each axis on which nodes are skipped"
             raise _checks.wrong("samples", expected, samples.geometry.shape)
         samples = samples.with_gaps()
         geometry = samples.geometry
@@ -116,6 +116,8 @@ class SampleTable:
         if self.is_in_shape or self.regular:
             distance = (2 if self.regular else 1) * self._distances(np.zeros_like(self.known))
         single = _joined(errors[: len(folds)])
+        if self.regular:  # midway between samples, where halves are judged, errors are little larger than beside it
+            distance = np.maximum(distance, single.distance.min())
         pair = single if self.regular else _joined(errors[:2])
         alike, alone = self._alike(folds, single), self._alone(folds)
         return Folded(distance, deviation, single, pair, errors[-1], self.is_in_shape, alike, alone)

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
 
-FEWEST_ALONG = 16  # known nodes along an axis from which on every second one of them is hidden
+FEWEST_ALONG = 16  # known nodes along an axis with a step from which on every second one of them is hidden
 MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
 
 
@@ -29,39 +29,39 @@ class Half:
 
 @dataclass(frozen=True)
 class RegularPart:
-    """A lattice of every k-th node, of which some axes can be halved: those on which nodes are skipped."""
+    """A lattice of every k-th node, whose halves have every second one of its nodes along the axes with a step."""
 
     lattice: Lattice
-    halved: tuple[bool, ...]
 
     @classmethod
     def of(cls, geometry: Geometry) -> "RegularPart | None":
         """Return that of a lattice that skips nodes, or of a mask that knows every k-th one.
 
-        It is None for other samples, and where no axis has ``FEWEST_ALONG`` known nodes.
+        It is None for other samples, and where fewer than ``FEWEST_ALONG`` nodes are known along an axis with a step:
+        errors at nodes that are hidden along other axes alone are smaller.
         """
         even: Any = geometry.without_gaps
         if not even.is_strided:
             return None
-        halved = tuple(step > 1 and n >= FEWEST_ALONG for n, step in zip(even.shape, even.steps, strict=True))
-        return cls(even, halved) if any(halved) else None
+        fewest = min(n for n, step in zip(even.shape, even.steps, strict=True) if step > 1)
+        return cls(even) if fewest >= FEWEST_ALONG else None
 
     def halves(self) -> list[Half]:
         """Return the halves of the lattice by where they begin along the axes, ``MOST_HALVES`` at most."""
-        begins = product(*((0, 1) if halved else (0,) for halved in self.halved))
+        begins = product(*((0, 1) if step > 1 else (0,) for step in self.lattice.steps))
         return [self._every(2, begin) for begin in islice(begins, MOST_HALVES)]
 
     def quarter(self) -> Half:
         """Return the first half's half, judged at what the first half shows."""
-        fewer, half = self._every(4, (0,) * len(self.halved)), self.halves()[0]
+        fewer, half = self._every(4, (0,) * len(self.lattice.steps)), self.halves()[0]
         return Half(fewer.lattice, fewer.judged & half.shown)
 
     def _every(self, times: int, begin: tuple[int, ...]) -> Half:
         own = self.lattice
-        parts = list(zip(own.steps, own.offsets, self.halved, begin, strict=True))
-        steps = tuple(times * step if halved else step for step, _, halved, _ in parts)
-        lattice = Lattice(own.grid, steps, tuple(offset + first * step for step, offset, _, first in parts))
+        steps = tuple(times * step if step > 1 else 1 for step in own.steps)
+        offsets = (offset + first * step for offset, first, step in zip(own.offsets, begin, own.steps, strict=True))
+        lattice = Lattice(own.grid, steps, tuple(offsets))
         inside = np.zeros(own.grid, dtype=bool)
-        ends = zip(lattice.offsets, lattice.shape, lattice.steps, self.halved, strict=True)
-        inside[tuple(slice(a, a + (n - 1) * k + 1) if halved else slice(None) for a, n, k, halved in ends)] = True
+        ends = zip(lattice.offsets, lattice.shape, lattice.steps, strict=True)
+        inside[tuple(slice(a, a + (n - 1) * k + 1) for a, n, k in ends)] = True
         return Half(lattice, inside.ravel() & ~lattice.known(1).flatten().numpy())
