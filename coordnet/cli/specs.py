@@ -13,6 +13,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.fit import EncoderChoice, Method
+from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.media import Media, MediaError, read_mask, read_media
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.base import Prior
@@ -143,7 +144,7 @@ def naming(name: object, *, unless: type[Exception] | tuple[()] = ()) -> Iterato
 def check_uncertainty(samples: Samples, method: Method) -> None:
     """Raise ``ValueError`` for samples or a method whose fits have no intervals, which ``--uncertainty`` asks for."""
     with naming("`uncertainty`"):
-        samples.geometry.check_hideable()
+        SampleTable(samples)
     if method.solver != "closed-form":
         raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")
     if len(Tiles(samples.grid)) > 1:

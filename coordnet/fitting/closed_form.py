@@ -174,9 +174,11 @@ class Recipe:
 
     def refit(self, samples: Samples) -> Reconstruction:
         """Fit a part of the samples, without the warnings of the fit to all of them or those that its choice spares."""
+        on_samples = samples.geometry.is_strided and not getattr(self.encoding, "axis_encoders", True)
+        encoding = FourierEncoding.like(samples) if on_samples else self.encoding
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", _checks.CoordnetWarning)
-            return fit_closed_form(self.encoding, samples, self.settled, **self.options)
+            return fit_closed_form(encoding, samples, self.settled, **self.options)
 
     def calibration(self, fit: Reconstruction, blocks: Any = None, progress: bool = False) -> Calibration:
         """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors.

@@ -35,7 +35,7 @@ class Uncertain:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
 
         They are cross-conformal: six refits without one or two fifths of the samples give errors at hidden samples, or
-        where every k-th node is known, refits to halves of these nodes.
+        where every k-th node is known, as of ``cn.Lattice`` with steps, up to five refits to halves of these nodes.
         These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
         prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
         whose samples are a random part of it, even if a border is unknown besides. At known nodes of a masked lattice
@@ -47,7 +47,8 @@ class Uncertain:
         of all boxes as wide as the gaps, or as long as ``blocks`` in the fit's units. The share then holds for places
         as far from all points as those of a hidden box are, and for places near points, by the errors at those left out
         without their boxes. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
-        of samples, if there are fewer than 50 samples, or they are no masked lattice and no scattered points.
+        of samples, if there are fewer than 50 samples or 16 along an axis on which nodes are skipped, or if they are
+        no lattice with gaps and no scattered points.
         """
         nodes = self._sure().half_width(self, level, blocks, progress)
         if points is None:

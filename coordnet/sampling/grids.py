@@ -76,6 +76,11 @@ class Lattice(Geometry):
     def reweighted(self, weights: Float[Tensor, "*lattice _"]) -> "MaskedLattice":
         return MaskedLattice(self.grid, self.steps, self.offsets, weights)
 
+    def check_hideable(self) -> None:
+        """Refuse a lattice that is known as a whole with a ``ValueError``."""
+        if not self.is_strided:
+            super().check_hideable()
+
     def part(self, window: tuple[slice, ...]) -> "Lattice":
         return window_of(self, window)
 

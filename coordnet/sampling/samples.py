@@ -192,7 +192,7 @@ class Geometry(ABC):
 
     def check_hideable(self) -> None:
         """Refuse samples of which none can be hidden in the way that others are missing with a ``ValueError``."""
-        expected = "a masked lattice or scattered points, of which some can be hidden to measure errors"
+        expected = "a lattice with gaps or scattered points, of which some can be hidden to measure errors"
         raise _checks.wrong("samples", expected, repr(self))
 
     def check_blocks(self, argument: str, expected: str) -> None:
@@ -321,6 +321,15 @@ class Samples:
     def on_even_nodes(self, *, finer: bool = False) -> "Samples":
         """Return the samples for fits whose nodes are equally spaced: those at unequal coordinates as points."""
         return self.geometry.on_even_nodes(self, finer=finer)
+
+    def with_gaps(self) -> "Samples":
+        """Return samples of a lattice that skips nodes as those of all nodes, of which the skipped ones are unknown."""
+        geometry = self.geometry.with_gaps
+        if geometry is self.geometry:
+            return self
+        values = self.values.new_zeros(*geometry.shape, self.channels)
+        values[self.geometry.slices] = self.values
+        return Samples(geometry, values)
 
     def without_gaps(self) -> "Samples":
         """Return samples at every k-th node, and nowhere else, as those of a lattice that skips the others."""

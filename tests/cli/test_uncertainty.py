@@ -62,8 +62,8 @@ def test_fit_writes_the_deviation_at_the_nodes(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--sample", "full"), "a masked lattice or scattered points"),
-        (("--sample", "every:2"), "a masked lattice or scattered points"),
+        (("--sample", "full"), "a lattice with gaps or scattered points"),
+        (("--sample", "every:4"), "at least 16 along each axis"),
         (("--solver", "gradient", "--epochs", 1), "a fit in closed form"),
     ],
 )

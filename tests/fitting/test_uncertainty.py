@@ -302,9 +302,11 @@ def test_a_level_that_is_no_share_is_refused(level):
 
 
 def test_a_geometry_without_gaps_is_refused():
-    for pattern in ("full", "every:2", "area:2"):
-        with pytest.raises(ValueError, match="`samples`: expected a masked lattice or scattered points"):
+    for pattern in ("full", "area:2"):
+        with pytest.raises(ValueError, match="`samples`: expected a lattice with gaps or scattered points"):
             SampleTable(sampled(pattern=pattern)[1])
+    with pytest.raises(ValueError, match=r"`samples`: expected at least 16 .* skipped, received \(12, 10\)"):
+        SampleTable(sampled(pattern="every:2")[1])
 
     with pytest.raises(ValueError, match="`samples`: expected .* of which some are unknown"):
         SampleTable(cn.sample(sampled()[0], torch.ones(24, 20)))
@@ -373,6 +375,36 @@ def test_a_row_of_which_every_second_value_is_known_says_how_sure_it_is():
     assert 0.8 < covered[~known].mean() < 1
     error = fit.render(alignment="sample")[:, 0].numpy() - row
     assert abs(fit.expected_psnr() + 10 * math.log10(np.square(error[~known]).mean())) < 4
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "every:3x1+1"])
+def test_a_lattice_that_skips_nodes_is_as_sure_as_the_mask_of_its_nodes(pattern):
+    signal, samples = sampled((50, 36), 2, pattern, torch.float64)
+    masked = cn.sample(signal, samples.geometry.known(1).double())
+    skipping, known = (cn.fit(s, prior=cn.ThinPlate(order=2.0)).interval(0.8) for s in (samples, masked))
+    torch.testing.assert_close(skipping, known)
+
+
+@pytest.mark.parametrize("prior", [PRIOR, cn.Local(), cn.Adaptive(), cn.Spline(), None], ids=repr)
+def test_every_fit_of_a_lattice_that_skips_nodes_says_how_sure_it_is(prior):
+    signal, samples = sampled((40, 36), 1, "every:2")
+    lower, upper = cn.fit(samples, prior=prior).interval(0.9)
+    unknown = ~samples.geometry.known(1)
+    assert 0.8 < float(((lower <= signal) & (signal <= upper))[unknown].float().mean())
+
+
+def test_refits_of_a_lattice_that_skips_nodes_see_lattices():
+    seen = []
+    samples = sampled((40, 36), 1, "every:2")[1]
+
+    def refit(part):
+        seen.append(part.geometry)
+        return cn.fit(part, prior=PRIOR)
+
+    SampleTable(samples).folded(refit)
+    assert [lattice.steps for lattice in seen] == [(4, 4)] * 4 + [(8, 8)]
+    assert [lattice.offsets for lattice in seen] == [(0, 0), (0, 2), (2, 0), (2, 2), (0, 0)]
+    assert not any(lattice.weights is not None for lattice in seen)
 
 
 def test_the_psnr_of_points_is_expected_within_their_hull():

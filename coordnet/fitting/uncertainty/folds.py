@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.halves import RegularPart
+from coordnet.fitting.uncertainty.halves import FEWEST_ALONG, Half, RegularPart
 from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
@@ -72,16 +72,23 @@ class Folded:
 
 
 class SampleTable:
-    """The samples of a masked lattice or of scattered points as rows: (n, channels), with a node of the grid for each.
+    """The samples of a lattice or of scattered points as rows: (n, channels), with a node of the grid for each.
 
-    With ``blocks``, the lengths of boxes in the units of scattered points, folds hide whole boxes of these, too. Points
-    with gaps, such as tracks, have blocks as wide as these. A ``ValueError`` is raised for samples of another kind, and
-    for fewer than ``FEWEST_SAMPLES`` of a channel.
+    A lattice that skips nodes has gaps here, but refits see lattices. With ``blocks``, the lengths of boxes in the
+    units of scattered points, folds hide whole boxes of these, too. Points with gaps, such as tracks, have blocks as
+    wide as these. A ``ValueError`` is raised for samples of another kind, for fewer than ``FEWEST_SAMPLES`` of a
+    channel, and for a lattice that skips nodes along an axis with fewer than ``FEWEST_ALONG``.
     """
 
     def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
+        samples.geometry.check_hideable()
+        self.regular = None if blocks is not None else RegularPart.of(samples.geometry)
+        self.skips = samples.geometry.is_strided
+        if self.skips and not self.regular:
+            expected = f"at least {FEWEST_ALONG} along each axis on which nodes are skipped"
+            raise _checks.wrong("samples", expected, samples.geometry.shape)
+        samples = samples.with_gaps()
         geometry = samples.geometry
-        geometry.check_hideable()
         if blocks is not None:
             geometry.check_blocks("blocks", "None, but for scattered points (cn.points)")
         self.blocks = blocks
@@ -90,7 +97,6 @@ class SampleTable:
         self.weights = geometry.full_weights.to(samples.values)
         self.known = (self.weights > 0).expand_as(samples.values).reshape(self.shape).cpu().numpy()
         self.values = samples.values.detach().reshape(self.shape).cpu().double().numpy()
-        self.regular = None if blocks is not None else RegularPart.of(geometry)
         fewest = int(self.known.sum(0).min())
         if fewest < FEWEST_SAMPLES:
             raise _checks.wrong("samples", f"at least {FEWEST_SAMPLES} of each channel for five folds", fewest)
@@ -102,14 +108,16 @@ class SampleTable:
         half of a half; it does not matter for folds in the shape of what is unknown.
         """
         (hidden, judged), folds = self._parts(), self.folds()
-        bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
-        fits = [refit(self._without(part)) for part in bar]
+        seen = self._on_halves() if self.skips else map(self._without, hidden)
+        fits = [refit(part) for part in tqdm(seen, "refits", len(hidden), disable=not progress, dynamic_ncols=True)]
         expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
         errors = [self._errors(*part) for part in zip(hidden, judged, fits, apart, expected, strict=True)]
         distance, deviation = (np.mean(fold[: len(folds)], axis=0) for fold in (apart, expected))
         if self.is_in_shape or self.regular:
             distance = (2 if self.regular else 1) * self._distances(np.zeros_like(self.known))
         single = _joined(errors[: len(folds)])
+        if self.regular:  # midway between samples, where halves are judged, errors are little larger than beside it
+            distance = np.maximum(distance, single.distance.min())
         pair = single if self.regular else _joined(errors[:2])
         alike, alone = self._alike(folds, single), self._alone(folds)
         return Folded(distance, deviation, single, pair, errors[-1], self.is_in_shape, alike, alone)
@@ -117,13 +125,19 @@ class SampleTable:
     def _parts(self) -> tuple[list[Bool[np.ndarray, "n channels"]], list[Bool[np.ndarray, "n channels"]]]:
         """Return what each fit does not see, and the part of it where the fit is judged."""
         if self.regular:
-            halves = [*self.regular.halves(), self.regular.quarter()]
-            sides = [(~half.shown, half.judged) for half in halves]
+            sides = [(~half.shown, half.judged) for half in self._halves]
             hidden, judged = ([side[:, None] & self.known for side in part] for part in zip(*sides, strict=True))
             return hidden, judged
         folds = self.folds()
         hidden = folds if self.is_in_shape else [*folds, folds[0] | folds[1]]
         return hidden, hidden
+
+    @cached_property
+    def _halves(self) -> list[Half]:
+        return [*self.regular.halves(), self.regular.quarter()] if self.regular else []
+
+    def _on_halves(self) -> list[Samples]:
+        return [half.lattice.sample(self.samples.values) for half in self._halves]
 
     @cached_property
     def is_in_shape(self) -> bool:

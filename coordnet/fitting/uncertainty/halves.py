@@ -1,61 +1,67 @@
-"""Halves of a mask of every k-th node: every second known node is shown, and those between are hidden."""
+"""Halves of a lattice of every k-th node: every second known node is shown, and those between are hidden."""
 
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
 
-FEWEST_ALONG = 16  # known nodes along an axis from which on every second one of them is hidden
+FEWEST_ALONG = 16  # known nodes along an axis with a step from which on every second one of them is hidden
 MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
 
 
 @dataclass(frozen=True)
 class Half:
-    """The nodes of a lattice that a fit sees, and those where it is judged."""
+    """A lattice that a fit sees, and the nodes where it is judged."""
 
-    shown: Bool[np.ndarray, " nodes"]
+    lattice: Lattice
     judged: Bool[np.ndarray, " nodes"]  # hidden nodes between the outermost ones that are shown
+
+    @property
+    def shown(self) -> Bool[np.ndarray, " nodes"]:
+        """The nodes of the lattice."""
+        return self.lattice.known(1).flatten().numpy()
 
 
 @dataclass(frozen=True)
 class RegularPart:
-    """The known nodes of a mask that knows every k-th one; some axes can be halved.
+    """A lattice of every k-th node, whose halves have every second one of its nodes along the axes with a step."""
 
-    - index: the numbers of each node along the axes of the lattice of known nodes, fractions for unknown nodes
-    - halved: whether each axis is halved: those on which nodes are skipped
-    """
-
-    index: Float[np.ndarray, "nodes d"]
-    halved: tuple[bool, ...]
+    lattice: Lattice
 
     @classmethod
     def of(cls, geometry: Geometry) -> "RegularPart | None":
-        """Return that of a mask; None for other samples, and where no axis has ``FEWEST_ALONG`` known nodes."""
+        """Return that of a lattice that skips nodes, or of a mask that knows every k-th one.
+
+        It is None for other samples, and where fewer than ``FEWEST_ALONG`` nodes are known along an axis with a step:
+        errors at nodes that are hidden along other axes alone are smaller.
+        """
         even: Any = geometry.without_gaps
-        if even is geometry:
+        if not even.is_strided:
             return None
-        nodes = np.indices(geometry.grid).reshape(len(geometry.grid), -1).T
-        halved = [step > 1 and n >= FEWEST_ALONG for n, step in zip(even.shape, even.steps, strict=True)]
-        return cls((nodes - even.offsets) / even.steps, tuple(halved)) if any(halved) else None
+        fewest = min(n for n, step in zip(even.shape, even.steps, strict=True) if step > 1)
+        return cls(even) if fewest >= FEWEST_ALONG else None
 
     def halves(self) -> list[Half]:
         """Return the halves of the lattice by where they begin along the axes, ``MOST_HALVES`` at most."""
-        begins = product(*((0, 1) if halved else (0,) for halved in self.halved))
+        begins = product(*((0, 1) if step > 1 else (0,) for step in self.lattice.steps))
         return [self._every(2, begin) for begin in islice(begins, MOST_HALVES)]
 
     def quarter(self) -> Half:
         """Return the first half's half, judged at what the first half shows."""
-        fewer, half = self._every(4, (0,) * len(self.halved)), self.halves()[0]
-        return Half(fewer.shown, fewer.judged & half.shown)
+        fewer, half = self._every(4, (0,) * len(self.lattice.steps)), self.halves()[0]
+        return Half(fewer.lattice, fewer.judged & half.shown)
 
-    def _every(self, step: int, begin: tuple[int, ...]) -> Half:
-        shown, inside = np.ones((2, len(self.index)), dtype=bool)
-        for at, first, halved in zip(self.index.T, begin, self.halved, strict=True):
-            if halved:
-                shown &= at % step == first
-                inside &= (at >= first) & (at <= first + (at.max() - first) // step * step)
-        return Half(shown, inside & ~shown)
+    def _every(self, times: int, begin: tuple[int, ...]) -> Half:
+        own = self.lattice
+        steps = tuple(times * step if step > 1 else 1 for step in own.steps)
+        offsets = (offset + first * step for offset, first, step in zip(own.offsets, begin, own.steps, strict=True))
+        lattice = Lattice(own.grid, steps, tuple(offsets))
+        inside = np.zeros(own.grid, dtype=bool)
+        ends = zip(lattice.offsets, lattice.shape, lattice.steps, strict=True)
+        inside[tuple(slice(a, a + (n - 1) * k + 1) for a, n, k in ends)] = True
+        return Half(lattice, inside.ravel() & ~lattice.known(1).flatten().numpy())
