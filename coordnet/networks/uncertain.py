@@ -47,7 +47,7 @@ class Uncertain:
         of all boxes as wide as the gaps, or as long as ``blocks`` in the fit's units. The share then holds for places
         as far from all points as those of a hidden box are, and for places near points, by the errors at those left out
         without their boxes. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
-        of samples, if there are fewer than 50 samples or 16 along an axis on which nodes are skipped, or if they are
+        of samples, if there are fewer than 50 samples or 8 along an axis on which nodes are skipped, or if they are
         no lattice with gaps and no scattered points.
         """
         nodes = self._sure().half_width(self, level, blocks, progress)

@@ -63,7 +63,7 @@ def test_fit_writes_the_deviation_at_the_nodes(run, tmp_path):
     ("options", "expected"),
     [
         (("--sample", "full"), "a lattice with gaps or scattered points"),
-        (("--sample", "every:4"), "at least 16 along each axis"),
+        (("--sample", "every:4"), "at least 8 along each axis"),
         (("--solver", "gradient", "--epochs", 1), "a fit in closed form"),
     ],
 )

@@ -305,8 +305,8 @@ def test_a_geometry_without_gaps_is_refused():
     for pattern in ("full", "area:2"):
         with pytest.raises(ValueError, match="`samples`: expected a lattice with gaps or scattered points"):
             SampleTable(sampled(pattern=pattern)[1])
-    with pytest.raises(ValueError, match=r"`samples`: expected at least 16 .* skipped, received \(12, 10\)"):
-        SampleTable(sampled(pattern="every:2")[1])
+    with pytest.raises(ValueError, match=r"`samples`: expected at least 8 .* skipped, received \(8, 7\)"):
+        SampleTable(sampled(pattern="every:3")[1])
 
     with pytest.raises(ValueError, match="`samples`: expected .* of which some are unknown"):
         SampleTable(cn.sample(sampled()[0], torch.ones(24, 20)))
@@ -393,18 +393,20 @@ def test_every_fit_of_a_lattice_that_skips_nodes_says_how_sure_it_is(prior):
     assert 0.8 < float(((lower <= signal) & (signal <= upper))[unknown].float().mean())
 
 
-def test_refits_of_a_lattice_that_skips_nodes_see_lattices():
+@pytest.mark.parametrize(("side", "further"), [(40, [(8, 8)]), (26, [])])
+def test_refits_of_a_lattice_that_skips_nodes_see_lattices(side, further):
     seen = []
-    samples = sampled((40, 36), 1, "every:2")[1]
+    samples = sampled((side, 36), 1, "every:2")[1]
 
     def refit(part):
         seen.append(part.geometry)
         return cn.fit(part, prior=PRIOR)
 
-    SampleTable(samples).folded(refit)
-    assert [lattice.steps for lattice in seen] == [(4, 4)] * 4 + [(8, 8)]
-    assert [lattice.offsets for lattice in seen] == [(0, 0), (0, 2), (2, 0), (2, 2), (0, 0)]
+    folded = SampleTable(samples).folded(refit)
+    assert [lattice.steps for lattice in seen] == [(4, 4)] * 4 + further
+    assert [lattice.offsets for lattice in seen[:4]] == [(0, 0), (0, 2), (2, 0), (2, 2)]
     assert not any(lattice.weights is not None for lattice in seen)
+    assert (folded.together is None) == (not further)
 
 
 def test_the_psnr_of_points_is_expected_within_their_hull():

@@ -255,6 +255,8 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: flo
 
 def _power(folded: Folded) -> float:
     """Return the power of the number of samples with which squared errors fall, from fewer samples to more."""
+    if folded.together is None:
+        return POWER
     fewer, fewest = (float(np.nanmean(np.square(part.error))) for part in (folded.pair, folded.together))
     if min(fewer, fewest) <= 0:
         return 0.0

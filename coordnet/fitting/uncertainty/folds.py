@@ -12,7 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.uncertainty.halves import FEWEST_ALONG, Half, RegularPart
+from coordnet.fitting.uncertainty.halves import FEWEST_HALVED, Half, RegularPart
 from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
@@ -64,8 +64,8 @@ class Folded:
     single: FoldErrors
     pair: FoldErrors  # the first two folds in ``single``, or all halves
     # The same samples, from one fit that saw neither fold, or for halves those of a half, from a fit to half of it.
-    # There are none for folds ``in_shape``.
-    together: FoldErrors
+    # None for folds ``in_shape``, and for halves of a short lattice.
+    together: FoldErrors | None
     in_shape: bool = False
     alike: float = 1.0
     alone: Bool[np.ndarray, " n"] | None = None
@@ -77,7 +77,7 @@ class SampleTable:
     A lattice that skips nodes has gaps here, but refits see lattices. With ``blocks``, the lengths of boxes in the
     units of scattered points, folds hide whole boxes of these, too. Points with gaps, such as tracks, have blocks as
     wide as these. A ``ValueError`` is raised for samples of another kind, for fewer than ``FEWEST_SAMPLES`` of a
-    channel, and for a lattice that skips nodes along an axis with fewer than ``FEWEST_ALONG``.
+    channel, and for a lattice that skips nodes along an axis with fewer than ``FEWEST_HALVED``.
     """
 
     def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
@@ -85,7 +85,7 @@ class SampleTable:
         self.regular = None if blocks is not None else RegularPart.of(samples.geometry)
         self.skips = samples.geometry.is_strided
         if self.skips and not self.regular:
-            expected = f"at least {FEWEST_ALONG} along each axis on which nodes are skipped"
+            expected = f"at least {FEWEST_HALVED} along each axis on which nodes are skipped"
             raise _checks.wrong("samples", expected, samples.geometry.shape)
         samples = samples.with_gaps()
         geometry = samples.geometry
@@ -105,7 +105,7 @@ class SampleTable:
         """Fit without each fold, and return the errors at what was hidden.
 
         How errors depend on the number of samples is told by one more fit without the first two folds, or by one to
-        half of a half; it does not matter for folds in the shape of what is unknown.
+        half of a half, unless this is short; it does not matter for folds in the shape of what is unknown.
         """
         (hidden, judged), folds = self._parts(), self.folds()
         seen = self._on_halves() if self.skips else map(self._without, hidden)
@@ -120,7 +120,8 @@ class SampleTable:
             distance = np.maximum(distance, single.distance.min())
         pair = single if self.regular else _joined(errors[:2])
         alike, alone = self._alike(folds, single), self._alone(folds)
-        return Folded(distance, deviation, single, pair, errors[-1], self.is_in_shape, alike, alone)
+        together = errors[-1] if len(errors) > len(folds) else None
+        return Folded(distance, deviation, single, pair, together, self.is_in_shape, alike, alone)
 
     def _parts(self) -> tuple[list[Bool[np.ndarray, "n channels"]], list[Bool[np.ndarray, "n channels"]]]:
         """Return what each fit does not see, and the part of it where the fit is judged."""
@@ -134,7 +135,10 @@ class SampleTable:
 
     @cached_property
     def _halves(self) -> list[Half]:
-        return [*self.regular.halves(), self.regular.quarter()] if self.regular else []
+        if not self.regular:
+            return []
+        quarter = self.regular.quarter()
+        return [*self.regular.halves(), *([quarter] if quarter else [])]
 
     def _on_halves(self) -> list[Samples]:
         return [half.lattice.sample(self.samples.values) for half in self._halves]

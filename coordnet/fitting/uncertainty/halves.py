@@ -10,7 +10,8 @@ from jaxtyping import Bool
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
 
-FEWEST_ALONG = 16  # known nodes along an axis with a step from which on every second one of them is hidden
+# Known nodes along an axis with a step from which on every second one of them is hidden, and three quarters of them.
+FEWEST_HALVED, FEWEST_QUARTERED = 8, 16
 MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
 
 
@@ -37,22 +38,28 @@ class RegularPart:
     def of(cls, geometry: Geometry) -> "RegularPart | None":
         """Return that of a lattice that skips nodes, or of a mask that knows every k-th one.
 
-        It is None for other samples, and where fewer than ``FEWEST_ALONG`` nodes are known along an axis with a step:
+        It is None for other samples, and where fewer than ``FEWEST_HALVED`` nodes are known along an axis with a step:
         errors at nodes that are hidden along other axes alone are smaller.
         """
         even: Any = geometry.without_gaps
         if not even.is_strided:
             return None
-        fewest = min(n for n, step in zip(even.shape, even.steps, strict=True) if step > 1)
-        return cls(even) if fewest >= FEWEST_ALONG else None
+        regular = cls(even)
+        return regular if regular._fewest >= FEWEST_HALVED else None
+
+    @property
+    def _fewest(self) -> int:
+        return min(n for n, step in zip(self.lattice.shape, self.lattice.steps, strict=True) if step > 1)
 
     def halves(self) -> list[Half]:
         """Return the halves of the lattice by where they begin along the axes, ``MOST_HALVES`` at most."""
         begins = product(*((0, 1) if step > 1 else (0,) for step in self.lattice.steps))
         return [self._every(2, begin) for begin in islice(begins, MOST_HALVES)]
 
-    def quarter(self) -> Half:
-        """Return the first half's half, judged at what the first half shows."""
+    def quarter(self) -> Half | None:
+        """Return the first half's half, judged at what the first half shows; None of a short lattice."""
+        if self._fewest < FEWEST_QUARTERED:
+            return None
         fewer, half = self._every(4, (0,) * len(self.lattice.steps)), self.halves()[0]
         return Half(fewer.lattice, fewer.judged & half.shown)
 
