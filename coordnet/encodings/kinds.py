@@ -21,40 +21,37 @@ from coordnet.sampling.samples import Geometry, Samples
 
 
 class EncodingByAxis(Encoding):
-    """An encoding with one encoder for each axis or direction.
+    """An encoding with one encoder for each axis or direction; a simple one may have joint encoders of several axes.
 
-    A ``ValueError`` is raised if there is none, or a joint encoder, which takes several coordinates, is among them.
+    A ``ValueError`` is raised if there is no encoder, or a joint one is among those of another encoding.
     """
 
-    def __init__(self, encoders: Sequence[Encoder]) -> None:
+    def __init__(self, encoders: Sequence[Encoder | JointEncoder]) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(_checked(encoders))
+        if not encoders or not all(isinstance(encoder, FeatureMap) for encoder in encoders):
+            found = "none" if not encoders else ", ".join(type(encoder).__name__ for encoder in encoders)
+            raise _checks.wrong("encoders", "at least one, and encoders such as cn.Gaussian alone", found)
         for encoder in encoders:
-            if encoder.joint:
+            if encoder.joint and self.kind != "simple":
                 raise _checks.wrong("encoders", f"encoders of one axis for a {self.kind} encoding", encoder.name)
-        self.dimensions = len(encoders)
-        self.shape = (sum(e.columns for e in encoders),)
+        self.encoders = nn.ModuleList(encoders)
+        self._counts = [encoder.dimensions if isinstance(encoder, JointEncoder) else 1 for encoder in encoders]
+        self.dimensions, self.shape = sum(self._counts), (sum(e.columns for e in encoders),)
 
     @property
     def axis_encoders(self) -> list[Encoder]:
-        """The encoders, one for each axis or direction."""
-        return cast(list[Encoder], list(self.encoders))
+        """The encoders, one for each axis or direction; empty if one of them is joint."""
+        encoders = cast(list[Encoder], list(self.encoders))
+        return [] if any(encoder.joint for encoder in encoders) else encoders
 
     def _encoded(self, coordinates: Sequence[Tensor]) -> list[Tensor]:
         return [encoder(x) for encoder, x in zip(self.encoders, coordinates, strict=True)]
 
     def _arguments(self) -> dict[str, Any]:
-        return {"encoders": [_described(encoder) for encoder in self.axis_encoders]}
+        return {"encoders": [_described(cast(Encoder, encoder)) for encoder in self.encoders]}
 
 
-def _checked(encoders: Sequence[Encoder | JointEncoder]) -> Sequence[Encoder | JointEncoder]:
-    if not encoders or not all(isinstance(encoder, FeatureMap) for encoder in encoders):
-        found = "none" if not encoders else ", ".join(type(encoder).__name__ for encoder in encoders)
-        raise _checks.wrong("encoders", "at least one, and encoders such as cn.Gaussian alone", found)
-    return encoders
-
-
-class SimpleEncoding(DenseEncoding):
+class SimpleEncoding(EncodingByAxis, DenseEncoding):
     """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation of one encoder for each axis; a joint encoder takes its d axes.
 
     A linear head on encoders of one axis gives images of rank at most 2 (Zheng et al., ECCV 2022, section 5). A
@@ -63,24 +60,10 @@ class SimpleEncoding(DenseEncoding):
 
     kind = "simple"
 
-    def __init__(self, encoders: Sequence[Encoder | JointEncoder]) -> None:
-        super().__init__()
-        self.encoders = nn.ModuleList(_checked(encoders))
-        self._counts = [encoder.dimensions if isinstance(encoder, JointEncoder) else 1 for encoder in encoders]
-        self.dimensions, self.shape = sum(self._counts), (sum(e.columns for e in encoders),)
-
-    @property
-    def axis_encoders(self) -> list[Encoder]:
-        """The encoders, one for each axis; empty if one of them is joint."""
-        encoders = cast(list[Encoder], list(self.encoders))
-        return [] if any(encoder.joint for encoder in encoders) else encoders
-
     def _features(self, points: Tensor) -> Tensor:
-        parts = zip(self.encoders, points.split(self._counts, dim=-1), strict=True)
-        return torch.cat([encoder(x if encoder.joint else x.squeeze(-1)) for encoder, x in parts], dim=-1)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"encoders": [_described(cast(Encoder, encoder)) for encoder in self.encoders]}
+        parts = points.split(self._counts, dim=-1)
+        coordinates = [x if e.joint else x.squeeze(-1) for e, x in zip(self.encoders, parts, strict=True)]
+        return torch.cat(self._encoded(coordinates), dim=-1)
 
     @classmethod
     def like(
