@@ -49,13 +49,14 @@ def read_pages(path: Path, memory: int | None = None) -> tuple[np.ndarray, str, 
     with decoding(path, "a stack of pictures"), tifffile.TiffFile(path) as file:
         series = file.series[0]
         files.refuse_large(path, series.size, memory)
-        axes = _grid_axes(series.axes)
+        channel = _channel(series.axes)
+        axes = series.axes.replace(channel, "")
         if axes[-2:] != "YX" or len(axes) > MAX_AXES:
             raise mismatch(path, "a stack of height, width and at most two other axes", f"axes {series.axes}")
         page: Any = file.pages.first
         numbers, extra = black_at_zero(series.asarray(), page), tuple(page.extrasamples)
         numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
-    numbers = _channels_last(numbers, series.axes)
+    numbers = np.moveaxis(numbers, series.axes.index(channel), -1) if channel else numbers[..., None]
     alpha = len(extra) == 1 and numbers.shape[-1] in (2, 4) and NO_ALPHA not in extra
     return divided(numbers) if alpha and TIMES_ALPHA in extra else numbers, series.axes, alpha
 
@@ -78,7 +79,8 @@ def write_stack(
     tags, channels, numbers = tags or Tags(), signal.shape[-1], to_depth(as_numpy(signal), depth, path)
     numbers = numbers if exact is None else exact.over(numbers)
     axes = axes or "TZYX"[-signal.ndim + 1 :] + "S" * (channels > 1)
-    numbers = np.moveaxis(numbers, -1, _channel_axis(axes)) if _has_channels(axes) else numbers[..., 0]
+    channel = _channel(axes)
+    numbers = np.moveaxis(numbers, -1, axes.index(channel)) if channel else numbers[..., 0]
     imagej = tags.imagej if depth in (("uint8",) if axes.endswith("S") else IMAGEJ_TYPES) else None
     held, lost = (tags if imagej is None else replace(tags, imagej=None)).for_tiff(channels)
     options: dict[str, Any] = tiff_options(channels if axes.endswith("S") else 1, alpha=alpha)
@@ -92,21 +94,6 @@ def write_stack(
     return lost
 
 
-def _has_channels(axes: str) -> bool:
-    return any(axis in CHANNELS for axis in axes)
-
-
-def _channel_axis(axes: str) -> int:
-    """Return the place of the axis of channels among some axes."""
-    return next(axes.index(axis) for axis in CHANNELS if axis in axes)
-
-
-def _grid_axes(axes: str) -> str:
-    """Return the axes that are not of channels."""
-    place = _channel_axis(axes) if _has_channels(axes) else len(axes)
-    return axes[:place] + axes[place + 1 :]
-
-
-def _channels_last(numbers: np.ndarray, axes: str) -> np.ndarray:
-    """Return numbers with these axes as (*grid, channels)."""
-    return np.moveaxis(numbers, _channel_axis(axes), -1) if _has_channels(axes) else numbers[..., None]
+def _channel(axes: str) -> str:
+    """Return the letter of the axis of channels among some axes, which is empty if there is none."""
+    return next((axis for axis in CHANNELS if axis in axes), "")

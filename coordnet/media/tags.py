@@ -43,11 +43,6 @@ class Tags:
     imagej: dict[str, Any] | None = None  # ImageJ's metadata with its resolution, in pixels per unit of its lengths
     lost: tuple[str, ...] = ()
 
-    @property
-    def is_placed(self) -> bool:
-        """Whether there is a georeference."""
-        return any(entry[0] in PLACED for entry in self.entries)
-
     def enlarged(self, down: float | int, across: float | int) -> "Tags":
         """Return the tags of a picture with more pixels on the same ground; dots per inch stay, as in photo editors."""
         if down == across == 1:
@@ -58,7 +53,8 @@ class Tags:
             TRANSFORMATION: lambda v: _transformed(v, (across, down), self._center),
         }
         entries = [(c, t, n, changed[c](v) if c in changed else v, once) for c, t, n, v, once in self.entries]
-        imagej = self.imagej and {**self.imagej, "resolution": _times(self.imagej["resolution"], (across, down))}
+        x, y = self.imagej["resolution"] if self.imagej else (0.0, 0.0)
+        imagej = self.imagej and {**self.imagej, "resolution": (x * across, y * down)}
         return replace(self, entries=tuple(entries), imagej=imagej)
 
     def cut(self) -> "Tags":
@@ -122,7 +118,7 @@ class Tags:
 
     @property
     def _place(self) -> list[str]:
-        return ["the georeference"] if self.is_placed else []
+        return ["the georeference"] if any(entry[0] in PLACED for entry in self.entries) else []
 
     @property
     def lost_palette(self) -> list[str]:
@@ -193,7 +189,8 @@ def _of_tiff(path: Path) -> Tags:
         lost += ["OME's metadata"] if file.is_ome else []
         palette = tags.valueof("ColorMap")
         colors = None if palette is None else (np.asarray(palette).T // 257).astype(np.uint8)
-        ratios = tuple(_ratio(tags.valueof(name)) for name in ("XResolution", "YResolution"))
+        found = [tags.valueof(name) for name in ("XResolution", "YResolution")]
+        ratios = tuple(pair[0] / pair[1] if isinstance(pair, tuple) and pair[1] else 0.0 for pair in found)
         dpi, per_inch = _dots(ratios), INCH.get(tags.valueof("ResolutionUnit", 2), 0)
         imagej = {key: value for key, value in (file.imagej_metadata or {}).items() if key not in COUNTS}
         return Tags(
@@ -216,14 +213,6 @@ def _dots(found: tuple[Any, ...] | None) -> tuple[float, float] | None:
     """Return the dots per inch if they are two positive numbers; without a unit, files have a ratio of one there."""
     pair = tuple(float(x) for x in found or ())
     return (pair[0], pair[1]) if len(pair) == 2 and all(1 < x < math.inf for x in pair) else None
-
-
-def _times(values: tuple[float, ...], factors: tuple[float | int, ...]) -> tuple[float, ...]:
-    return tuple(value * factor for value, factor in zip(values, factors, strict=True))
-
-
-def _ratio(found: Any) -> float:
-    return found[0] / found[1] if isinstance(found, tuple) and found[1] else 0.0
 
 
 def _number(text: str | None) -> float | None:
