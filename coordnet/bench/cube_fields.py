@@ -61,8 +61,8 @@ def cube(name: str, data: Path | None) -> tuple[Cube, Times]:
         frames = read_media(str(_file(data, CLIP_FILE))).signal.mean(-1).double().numpy()[CLIP_PART]
         return frames, np.arange(float(len(frames)))
     file, variable = {
-        "ocean": ("ostia_monthly.nc", "surface_temperature"),
-        "air": ("A1B_north_america.nc", "air_temperature"),
+        "ocean": ("ostia_monthly", "surface_temperature"),
+        "air": ("A1B_north_america", "air_temperature"),
     }[name]
     frames = netcdf(file, variable)
     return frames, np.arange(float(len(frames)))

@@ -54,11 +54,11 @@ def _skimage(name: str, channel: int | None = None, key: str | None = None) -> n
 
 
 def netcdf(name: str, variable: str) -> np.ndarray:
-    """Return a variable of a file of iris-sample-data, NaN where it is masked."""
+    """Return a variable of a file of iris-sample-data by its stem, NaN where it is masked."""
     import iris_sample_data  # pyright: ignore[reportMissingImports]
     import netCDF4  # pyright: ignore[reportMissingImports]
 
-    with netCDF4.Dataset(Path(iris_sample_data.path) / name) as file:
+    with netCDF4.Dataset(Path(iris_sample_data.path) / f"{name}.nc") as file:
         return np.ma.filled(file[variable][:].astype(float), np.nan)
 
 
@@ -102,19 +102,21 @@ def _matplotlib_field(dimensions: int, load: Load, content: str) -> Field:
     return Field("matplotlib", dimensions, load, content, MATPLOTLIB)
 
 
+def _terrain(content: str, part: Any = ...) -> Field:
+    return _matplotlib_field(2, lambda: _matplotlib("jacksboro_fault_dem.npz", "elevation")[part], content)
+
+
 def _skimage_field(name: str, content: str, licence: str, cut: tuple[int, int] | None = None, **options: Any) -> Field:
-    def load() -> np.ndarray:
-        top, left = cut or (0, 0)
-        return _skimage(name, **options)[top:, left:][: 160 if cut else None, : 160 if cut else None]
-
-    return Field("skimage", 2, load, content, licence)
+    top, left = cut or (0, 0)
+    part = np.s_[top : top + 160, left : left + 160] if cut else ...
+    return Field("skimage", 2, lambda: _skimage(name, **options)[part], content, licence)
 
 
-def _climate(dimensions: int, load: Load, content: str) -> Field:
-    return Field("iris_sample_data", dimensions, load, content, OGL, "netCDF4")
+def _climate(dimensions: int, file: str, variable: str, content: str, part: Any = ...) -> Field:
+    return Field("iris_sample_data", dimensions, lambda: netcdf(file, variable)[part], content, OGL, "netCDF4")
 
 
-WHOLE_TERRAIN = _matplotlib_field(2, lambda: _matplotlib("jacksboro_fault_dem.npz", "elevation"), "terrain, 30 m")
+WHOLE_TERRAIN = _terrain("terrain, 30 m")
 FIELDS: dict[str, Field] = {
     "co2": Field("statsmodels", 1, lambda: _statsmodels("co2", "co2")[1428:], "weekly CO₂, Mauna Loa", "public domain"),
     "sunspots": Field(
@@ -122,15 +124,11 @@ FIELDS: dict[str, Field] = {
     ),
     "ecg": Field("pywt", 1, lambda: _wavelets("ecg"), "a heartbeat", "MIT, PyWavelets' own"),
     "nino": Field("pywt", 1, lambda: _wavelets("nino"), "sea surface temperature, Niño 3", "public domain (NOAA)"),
-    "soi": _climate(1, lambda: netcdf("SOI_Darwin.nc", "SOI_Darwin")[:1764], "southern oscillation by month"),
+    "soi": _climate(1, "SOI_Darwin", "SOI_Darwin", "southern oscillation by month", np.s_[:1764]),
     "eeg": _matplotlib_field(1, lambda: _matplotlib("eeg.dat", kind=float).reshape(-1, 4)[:, 0], "brain waves"),
     "membrane": _matplotlib_field(1, lambda: _matplotlib("membrane.dat", kind=np.float32), "a membrane's current"),
-    "dem": _matplotlib_field(
-        2, lambda: _matplotlib("jacksboro_fault_dem.npz", "elevation")[60:220, 60:220], "terrain, 30 m"
-    ),
-    "dem-coarse": _matplotlib_field(
-        2, lambda: _matplotlib("jacksboro_fault_dem.npz", "elevation")[::2, ::2], "the same terrain, 60 m"
-    ),
+    "dem": _terrain("terrain, 30 m", np.s_[60:220, 60:220]),
+    "dem-coarse": _terrain("the same terrain, 60 m", np.s_[::2, ::2]),
     "topobathy": _matplotlib_field(2, lambda: _matplotlib("topobathy.npz", "topo"), "terrain and sea floor"),
     "mri": _matplotlib_field(
         2, lambda: _matplotlib("s1045.ima.gz", kind=np.uint16).reshape(256, 256), "a head, magnetic resonance"
@@ -159,24 +157,16 @@ FIELDS: dict[str, Field] = {
         "Middlebury 2014, shipped by scikit-image",
     ),
     "scalogram": Field("pywt", 2, _scalogram, "wavelet transform of the heartbeat", "MIT, PyWavelets' own"),
-    "air": _climate(2, lambda: netcdf("A1B_north_america.nc", "air_temperature")[7], "air temperature, a year's mean"),
+    "air": _climate(2, "A1B_north_america", "air_temperature", "air temperature, a year's mean", 7),
     "air-time": _climate(
-        2, lambda: netcdf("A1B_north_america.nc", "air_temperature")[:, 18], "air temperature, years by longitude"
+        2, "A1B_north_america", "air_temperature", "air temperature, years by longitude", np.s_[:, 18]
     ),
-    "hills": _climate(2, lambda: netcdf("hybrid_height.nc", "surface_altitude"), "terrain of a weather model"),
-    "clouds": _climate(
-        2, lambda: netcdf("toa_brightness_stereographic.nc", "data")[:, 90:250], "brightness seen from a satellite"
-    ),
-    "sea": _climate(
-        2, lambda: netcdf("ostia_monthly.nc", "surface_temperature")[:, 9, 53:107], "sea temperature, time by place"
-    ),
-    "climate": _climate(
-        3, lambda: netcdf("A1B_north_america.nc", "air_temperature"), "air temperature, years by place"
-    ),
-    "atmosphere": _climate(
-        3, lambda: netcdf("hybrid_height.nc", "air_potential_temperature"), "potential temperature by height"
-    ),
-    "ionosphere": _climate(3, lambda: netcdf("space_weather.nc", "Ne"), "electron density"),
+    "hills": _climate(2, "hybrid_height", "surface_altitude", "terrain of a weather model"),
+    "clouds": _climate(2, "toa_brightness_stereographic", "data", "brightness seen from a satellite", np.s_[:, 90:250]),
+    "sea": _climate(2, "ostia_monthly", "surface_temperature", "sea temperature, time by place", np.s_[:, 9, 53:107]),
+    "climate": _climate(3, "A1B_north_america", "air_temperature", "air temperature, years by place"),
+    "atmosphere": _climate(3, "hybrid_height", "air_potential_temperature", "potential temperature by height"),
+    "ionosphere": _climate(3, "space_weather", "Ne", "electron density"),
     "anatomy": Field("nibabel", 3, lambda: _nifti("anatomical.nii"), "a head, magnetic resonance", NIBABEL),
     "brain": Field("nibabel", 3, lambda: _nifti("example4d.nii.gz")[..., 0], "a brain's slices", NIBABEL),
     "bold": Field("nibabel", 3, lambda: _nifti("functional.nii")[:, :, 1], "a brain's slice by time", NIBABEL),
