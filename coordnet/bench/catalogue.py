@@ -61,6 +61,7 @@ QUALITY = {  # parts of ``coordnet bench quality``
     "intervals": "Intervals of 90 % at unknown pixels",
     "intervals-clips": "Intervals of 90 % at unknown pixels of video cubes",
     "intervals-damage": "Intervals of 90 % in holes, scratches and text",
+    "intervals-lattices": "Intervals of 90 % between every second or third pixel of every second or third row",
     "hindsight": ("A random quarter of the pixels, with a slow peer and with choices that only the true signal allows"),
 }
 

@@ -79,6 +79,7 @@ INTERVAL_METHODS = (
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
 )
 DAMAGED = [Task(name, name, mask=mask) for name, mask in DAMAGE.items()]
+LATTICES = [Task("every second", "every:2"), Task("every third", "every:3")]
 THREE_FIELDS: dict[str, Any] = {"names": ("sines", "franke", "peaks"), "sizes": (64,)}
 
 
@@ -298,6 +299,7 @@ EXPERIMENTS = (
     part("intervals", randoms(10, 25, 50), INTERVAL_METHODS),
     part("intervals-clips", randoms(10, 25, 50), INTERVAL_METHODS, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),
     part("intervals-damage", DAMAGED, INTERVAL_METHODS[-1:], Finder(sizes=(240,))),
+    part("intervals-lattices", LATTICES, INTERVAL_METHODS[-1:], Finder(sizes=(240,))),
     part(
         "hindsight",
         randoms(25),
