@@ -100,48 +100,49 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
 def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
     """Return the colored or the camera's noise that a signal supports, None for white noise or none.
 
-    Where a picture in [0, 1] has noise whose variance does not rise with brightness, that of its negative may: the
-    gamma curve of a file stretches what is dark. Such noise is skewed, so that the values' distribution, as
-    ``most_noise`` has it, does not bound it; it is looked for where there is white noise, which that does bound.
+    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. A picture that ``is_drawn``
+    has none. Bars and captions do not count; see ``noisy_part``. JPEG itself makes patches of one color, and others
+    that repeat, so that the noise before it is looked for in the full picture. Where a picture in [0, 1] has noise
+    whose variance does not rise with brightness, that of its negative may: the gamma curve of a file stretches what is
+    dark. Such noise is looked for where there is white noise.
     """
-    found = _supported(signal)
+    before, is_compressed = _before_jpeg(signal)
+    part = noisy_part(signal)
+    if before is not None or (part.ndim == 3 and is_drawn(part)):
+        return before
+    found = _supported(part, is_compressed=is_compressed)
     is_rising = found is not None and found.gain > 0
     if is_rising or not _is_coded(signal):
         return found
     level = noise_level(signal) if found is None else math.sqrt(found.floor)
-    negative = _supported(1 - signal, LOUDER * level) if level > 0 else None
+    negative = _supported(1 - part, LOUDER * level, is_compressed=is_compressed) if level > 0 else None
     return found if negative is None or negative.gain == 0 else replace(negative, negative=True)
 
 
-def _supported(signal: Float[Tensor, "*grid channels"], loud: float | None = None) -> NoiseModel | None:
+def _supported(
+    signal: Float[Tensor, "*grid channels"], most_white: float = math.inf, *, is_compressed: bool
+) -> NoiseModel | None:
     """Return the noise that the windows of a signal support, whose variance rises with brightness or not at all.
 
-    A negative has a deviation above which its noise is too ``loud`` to be white; see ``_supported_by_windows``.
-    White noise that was compressed as JPEG is no longer white; see ``noise_before_jpeg``. Noise that correlates between
-    channels counts as colored; see ``shared_noise``. A picture that ``is_drawn`` has none. Bars and captions do not
-    count; see ``noisy_part``. JPEG itself makes patches of one color, and others that repeat, so that the noise before
-    it is looked for in the full picture.
+    Noise that correlates between channels counts as colored; see ``shared_noise``. A negative has a deviation
+    ``most_white`` above which its noise is too loud to be white. Its noise is skewed, so that the distribution of the
+    values, as ``most_noise`` has it, does not bound it.
     """
-    before, is_compressed = _before_jpeg(signal)
-    signal = noisy_part(signal)
-    if before is not None or (signal.ndim == 3 and is_drawn(signal)):
-        return before
+    is_negative = math.isfinite(most_white)
     units = float(units_of(signal.unsqueeze(0))[0])
-    windows = Windows.of(signal / units, ENDS if loud is None else DARK_ENDS)
+    windows = Windows.of(signal / units, DARK_ENDS if is_negative else ENDS)
     if len(windows.modes) < 2 * FEWEST_WINDOWS:
         return None
-    most_white = math.inf if loud is None else loud / units
-    model = _supported_by_windows(signal / units, windows, most_white, is_compressed=is_compressed)
-    if signal.ndim == 3 and signal.shape[2] > 1 and not is_compressed:
+    model = _supported_by_windows(signal / units, windows, most_white / units, is_compressed=is_compressed)
+    if signal.ndim == 3 and signal.shape[2] > 1 and not (is_compressed or is_negative):
         model = shared_noise(signal / units, model) or model
     if model is None:
         return None
     model = model.in_units(units)
-    level = math.sqrt(float(model.variance(signal).mean()))
     if signal.ndim != 3:
         return model
-    is_possible = loud is not None or most_noise(signal, model) > POSSIBLE
-    return model if level > rounding_error(signal) and is_possible else None
+    is_possible = is_negative or most_noise(signal, model) > POSSIBLE
+    return model if is_possible and float(model.variance(signal).mean()) > rounding_error(signal) ** 2 else None
 
 
 def _before_jpeg(signal: Float[Tensor, "*grid channels"]) -> tuple[NoiseModel | None, bool]:
