@@ -76,7 +76,7 @@ def white_level(
     textures alone explain the windows, or leave no patch flat. It is at most
     what the flattest patches have; see ``energy_of_flattest``.
     """
-    windows = Windows.of(picture, ends=1.0)
+    windows = Windows.of(picture, ends=(1.0, 1.0))
     modes = _one_of_pairs(windows.shape) & (windows.radius > LEAST_FREQUENCY)
     energy = windows.modes[..., modes].abs().square() / windows.seen.sum(1)[modes]
     laws = texture_laws(windows, LAWS)[:, modes].float()

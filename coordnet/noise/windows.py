@@ -21,7 +21,8 @@ ROUNDING = 3e-3  # standard deviation in the signal's units of noise that may co
 FAINTEST = 8e-3
 SIGNALS_UP_TO = 0.1  # cycles per sample up to which signals have too much power for noise to be told
 STRONG = 0.05  # power of noise relative to the largest, above which a mode counts
-ENDS = 0.1  # share of a window's values at the ends of the range, above which they may have been clipped
+# Shares of a window's values at the lower and the upper end of the range, above which they may have been clipped.
+ENDS = (0.1, 0.1)
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,17 @@ class Windows:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, signal: Float[Tensor, "*grid channels"], ends: float = ENDS) -> "Windows":
-        """Return the windows of a signal with at most a share of values at the ``ends`` of its range."""
+    def of(cls, signal: Float[Tensor, "*grid channels"], ends: tuple[float, float] = ENDS) -> "Windows":
+        """Return the windows of a signal that have few values at the ends of its range.
+
+        Their shares there, each relative to that of ``ends``, add up to at most 1.
+        """
         values = signal.detach().double().cpu().movedim(-1, 0)
         shape = tuple(min(SIDES[values.ndim - 1], n) for n in values.shape[1:])
         axes = tuple(range(2, values.ndim + 1))
         tiles = _tiles(values, shape)
-        at_ends = ((tiles == values.min()) | (tiles == values.max())).flatten(1).double().mean(1)
-        tiles = tiles[at_ends <= ends]
+        pairs = zip((values.min(), values.max()), ends, strict=True)
+        tiles = tiles[sum((tiles == end).flatten(1).double().mean(1) / most for end, most in pairs) <= 1]
         centered = values.flatten(1) - values.flatten(1).mean(1, keepdim=True)
         variance, rotation = torch.linalg.eigh(centered @ centered.mT / centered.shape[1])
         rotation = rotation[:, with_energy(variance, len(shape))]

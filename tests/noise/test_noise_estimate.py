@@ -164,6 +164,20 @@ def test_a_camera_s_noise_on_a_negative_is_found(generator):
     assert required_noise(coded, "camera").negative and not required_noise(y, "camera").negative
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("electrons, darkest, brightest", [(100, 0.0, 0.8), (400, 0.1, 0.2)])
+def test_the_noise_of_a_photograph_that_is_dark_nearly_everywhere_is_found(electrons, darkest, brightest, generator):
+    """Many values are black, or there are so few brightnesses that no line of the variance shows."""
+    truth = darkest + (brightest - darkest) * synthetic_photograph(128, 128).double()
+    counts = electrons * truth**2.2 + 4 * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+    y = (255 * (counts / electrons).clamp(0, 1) ** (1 / 2.2)).round() / 255
+    found = cn.estimate_noise(y)
+    assert found.kind == "camera" and found.negative
+    level = math.sqrt(float(found.variance(y).mean()))
+    assert level == pytest.approx(float((y - truth).std()), rel=0.1)
+    assert required_noise(y, "camera").negative
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_white_noise_stays_white(channels, generator):
     _, y = planted(cn.NoiseModel(floor=0.0025), generator, channels)
