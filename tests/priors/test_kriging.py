@@ -530,3 +530,14 @@ def test_points_between_given_nodes_are_kriged(generator):
     assert weights["kriging"] > 0.5
     error, others = (fit(nodes)[:, 0] - wave(nodes)).square().mean(), RBFInterpolator(points, wave(points))(nodes)
     assert 16 * float(error) < float(np.square(others - wave(nodes).numpy()).mean())
+
+
+def test_a_scale_between_the_powers_of_two_is_found_where_the_likelihood_tells_it_sharply():
+    def missed(one):
+        return float(np.abs(np.log2(one.by_axis((20, 20)) / 3.4)).sum())
+
+    def likeliest(tried):
+        return max(((-100 * missed(one), one) for one in tried), key=lambda likely: likely[0])
+
+    found = searched(cn.Kriging(1.5, None, 0.0), 1.0, (20, 20), likeliest, missed)
+    assert isinstance(found.scale, float) and abs(math.log2(found.scale / 3.4)) < 0.13

@@ -17,7 +17,8 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 # Variances of noise that are tried, relative to the process's, which may be a hundred times that of the samples if its
 # scale is longer than their extent.
 NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
-GAIN = 4.0  # gain in log-likelihood for which a scale of its own is taken along an axis
+GAIN = 4.0  # gain in log-likelihood for which a scale of its own is taken along an axis, or one between those tried
+BETWEEN = 2**0.5, 2**0.25  # factors by which the scale that is found is refined
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,9 @@ def searched(
     """Return the likeliest parameters of those that are tried, with a scale for each axis where that is better.
 
     First all axes have one scale. Then the scale along one axis after another is doubled or halved, and all covariances
-    are tried once more with the ratios of scales that are found. A step is taken if it gains ``GAIN`` in log-likelihood
-    and lowers the ``error``: the likelihood alone is sure of wrong scales where signals have edges.
+    are tried once more with the ratios of scales that are found. Last, all scales are multiplied or divided by factors
+    ``BETWEEN``, as smooth signals have a scale that is sharply told. A step is taken if it gains ``GAIN`` in
+    log-likelihood and lowers the ``error``: the likelihood alone is sure of wrong scales where signals have edges.
 
     Parameters
     ----------
@@ -106,11 +108,16 @@ def searched(
         while is_better(tried := likeliest(stretched(best[1], grid))):
             best = tried
         if best is start:
-            return best[1]
+            break
         ratios = best[1].by_axis(grid) / best[1].mean_scale(grid)
         if not is_better(tried := likeliest(covariances(prior, distance * ratios))):
-            return best[1]
+            break
         best = tried
+    for factor in BETWEEN:
+        found = best[1].by_axis(grid) if isinstance(best[1].scale, tuple) else best[1].mean_scale(grid)
+        if is_better(tried := likeliest(replace(best[1], scale=_plain(found * f)) for f in (factor, 1 / factor))):
+            best = tried
+    return best[1]
 
 
 def likeliest(blocks: Sequence[Block], nuggets: Float[np.ndarray, " m"], tried: Iterable[P]) -> Likely[P]:
