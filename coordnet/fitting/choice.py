@@ -74,7 +74,7 @@ def _suited(setting: Setting) -> Prior | None:
         local = Local.candidates(replace(setting, geometry=near.geometry)) if near else ()
         if local:
             return Snapped(local[0])
-        suiting = [*(prior for prior in suiting if isinstance(prior, Kriging)), *suiting[-1:]]
+        suiting = [prior for prior in suiting if isinstance(prior, Kriging | ThinPlate) or prior is suiting[-1]]
     if len(suiting) > 1 and geometry.hides_alike:
         # Kriging of gaps in planes and volumes is last: plates that search are left out where one before is far better.
         last = Kriging if setting.has_plain_gaps else ()

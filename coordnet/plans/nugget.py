@@ -56,10 +56,9 @@ ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspac
 # the means of two panels change by 0.2 to 0.9 dB below 0.05, and by -0.2 and -0.3 dB for 0.1: a few keep their noise.
 HURST = (0.6, 0.75, 0.9)
 SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
-# Gain in log-likelihood by sample from which on an autoregression explains windows far better than these: tones and
-# resonances have 0.13 to 2, and other rows at most 0.09. The lowest share of its spectrum has the power of the noise.
-FAR_LIKELIER, LOWEST = 0.1, 0.1
-CIRCLE = 2**13  # frequencies at which that spectrum is found
+# Gain in log-likelihood by sample from which on an autoregression is far likelier than these: tones and resonances have
+# 0.13 to 2, others at most 0.09. The lowest share of its spectrum, found at the frequencies of a circle, is noise.
+FAR_LIKELIER, LOWEST, CIRCLE = 0.1, 0.1, 2**13
 LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
 HALF_WITHIN = 0.6745  # deviations of a normal distribution within which half of the values are
 LIKELIER = 4.0  # least gain in log-likelihood by noise that all windows of a lattice share
@@ -216,7 +215,7 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
 def _of_one_variance(
     k: Decomposed, y: Float[np.ndarray, "samples windows"], nuggets: Float[np.ndarray, " m"]
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Return the log-likelihood of windows of a process that has one variance in all, and the noise, for each nugget."""
+    """Return the log-likelihood of windows that share one variance of a process, and of the noise, for each nugget."""
     likelihoods, variances = restricted_likelihoods(k, y[:, None], nuggets)
     shared = variances.mean(0)
     return (likelihoods + 0.5 * (len(y) - 1) * np.log(variances / shared)).sum(0), shared * nuggets
