@@ -55,9 +55,9 @@ def _suited(setting: Setting) -> Prior | None:
       prior is 8 dB behind on a photograph;
     - means over cells, of which none can be hidden in the way that others are missing, take the last prior that suits,
       and so do measurements: total variation, which is weighed against the adaptive prior;
-    - points on nodes that were laid for them take plates. These are weighed against kriging, unless there are more
-      than ``MOST_KRIGED`` points, and in a plane, from ``FEWEST_SNAPPED`` points on, against the local fit of the
-      nearest nodes (``Snapped``): plates on these nodes would tell no more.
+    - points on nodes that were laid for them take plates, in a row those of fixed orders too. They are weighed against
+      kriging, unless there are more than ``MOST_KRIGED`` points, and in a plane, from ``FEWEST_SNAPPED`` points on,
+      against the local fit of the nearest nodes (``Snapped``): plates on these nodes would tell no more.
     """
     dims, sampled = len(setting.geometry.grid), setting.sampled
     kinds = [kind for kind in PRIORS.values() if dims in kind.axes and sampled in kind.samples]
@@ -74,7 +74,7 @@ def _suited(setting: Setting) -> Prior | None:
         local = Local.candidates(replace(setting, geometry=near.geometry)) if near else ()
         if local:
             return Snapped(local[0])
-        suiting = [*(prior for prior in suiting if isinstance(prior, Kriging)), *suiting[-1:]]
+        suiting = [prior for prior in suiting if isinstance(prior, Kriging | ThinPlate) or prior is suiting[-1]]
     if len(suiting) > 1 and geometry.hides_alike:
         # Kriging of gaps in planes and volumes is last: plates that search are left out where one before is far better.
         last = Kriging if setting.has_plain_gaps else ()

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.lib.stride_tricks import sliding_window_view
+from scipy.linalg import toeplitz
 from scipy.optimize import nnls
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
+from coordnet.plans.autoregression import autoregression
 from coordnet.plans.hold_out import middle
 from coordnet.plans.matern import Decomposed, covariance, decomposed, pivoted, restricted_likelihoods
 from coordnet.sampling.axes import ByAxes
@@ -54,6 +56,10 @@ ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspac
 # the means of two panels change by 0.2 to 0.9 dB below 0.05, and by -0.2 and -0.3 dB for 0.1: a few keep their noise.
 HURST = (0.6, 0.75, 0.9)
 SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
+# Gain in log-likelihood by sample from which on an autoregression is far likelier than these: tones and resonances have
+# 0.13 to 2, others at most 0.09. The lowest share of its spectrum, found at the frequencies of a circle, is noise,
+# unless it has few terms: noise adds terms to those of a resonance, which are two.
+FAR_LIKELIER, LOWEST, CIRCLE, FEW_TERMS = 0.1, 0.1, 2**13, 4
 LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
 HALF_WITHIN = 0.6745  # deviations of a normal distribution within which half of the values are
 LIKELIER = 4.0  # least gain in log-likelihood by noise that all windows of a lattice share
@@ -189,20 +195,44 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     gain. If white noise alone is as likely, it is the greatest one. Beside the processes of windows there are
     fractional Gaussian noises, whose power falls with the power 2H - 1 of the frequency.
 
+    None of these explains tones and resonances. Where one autoregression is far likelier than all of them, the variance
+    is at least the lowest power of its spectrum.
+
     Mandelbrot and van Ness, "Fractional Brownian motions, fractional noises and applications" (1968).
     """
-    length, lags = len(y), np.abs(np.subtract.outer(np.arange(len(y)), np.arange(len(y))))
+    lags = np.abs(np.subtract.outer(np.arange(len(y)), np.arange(len(y))))
     rough = [0.5 * ((lags + 1) ** e - 2 * lags**e + np.abs(lags - 1) ** e) for e in 2 * np.array(HURST)]
     rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
-    totals, noises = [], []
-    for k in [*_window_covariances((length,)), *map(decomposed, rough)]:
-        likelihoods, variances = restricted_likelihoods(k, y[:, None], ROW_NUGGETS)
-        shared = variances.mean(0)
-        totals.append((likelihoods + 0.5 * (length - 1) * np.log(variances / shared)).sum(0))
-        noises.append(shared * ROW_NUGGETS)
-    likely = np.array(totals) >= np.max(totals) - LIKELY
+    kinds = [*_window_covariances((len(y),)), *map(decomposed, rough)]
+    totals, noises = map(np.array, zip(*(_of_one_variance(k, y, ROW_NUGGETS) for k in kinds), strict=True))
+    likely = totals >= np.max(totals) - LIKELY
     chosen = np.max if likely[:, -1].any() else np.min
-    return float(np.max(totals, 0)[0]), math.sqrt(chosen(np.array(noises)[likely]))
+    variance, (likelihood, power) = chosen(noises[likely]), _autoregressed(y)
+    if likelihood > np.max(totals) + FAR_LIKELIER * y.size:
+        variance = max(variance, power)
+    return float(np.max(totals, 0)[0]), math.sqrt(variance)
+
+
+def _of_one_variance(
+    k: Decomposed, y: Float[np.ndarray, "samples windows"], nuggets: Float[np.ndarray, " m"]
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Return the log-likelihood of windows that share one variance of a process, and of the noise, for each nugget."""
+    likelihoods, variances = restricted_likelihoods(k, y[:, None], nuggets)
+    shared = variances.mean(0)
+    return (likelihoods + 0.5 * (len(y) - 1) * np.log(variances / shared)).sum(0), shared * nuggets
+
+
+def _autoregressed(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
+    """Return the log-likelihood of windows of one autoregression, less its order, and the lowest power it has.
+
+    That is 0 for one of few terms, which explains the windows without noise.
+    """
+    y = y - y.mean()
+    a, left = autoregression(y, len(y) // 2)
+    power = left * np.square(y).mean() / np.square(np.abs(np.fft.fft(a, CIRCLE)))
+    k = decomposed(toeplitz(np.fft.ifft(power).real[: len(y)] / power.mean()))
+    order, lowest = len(a) - 1, float(np.quantile(power, LOWEST))
+    return float(_of_one_variance(k, y, np.zeros(1))[0][0]) - order, lowest if order > FEW_TERMS else 0.0
 
 
 def unpredicted(

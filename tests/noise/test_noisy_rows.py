@@ -54,6 +54,22 @@ def test_rows_that_vary_nearly_like_noise_are_not_smoothed(coefficient):
     assert rms(cn.denoise(y[:, None]).signal, x) < 1.02 * 0.3
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.1, 0.5])
+def test_the_level_of_noise_among_tones_is_the_floor_of_their_spectrum(sigma):
+    """No process whose power falls with the frequency explains a tone, with noise or without."""
+    x = np.sin(0.9 * NODES) + 0.7 * np.sin(1.3 * NODES + 1)
+    y = (x + noise(sigma))[:, None]
+    assert row_noise(y) == pytest.approx(sigma, rel=0.3, abs=1e-3)
+    assert rms(cn.denoise(y).signal, x) <= 0.7 * sigma + 1e-3
+
+
+def test_a_resonance_has_no_noise_though_its_spectrum_has_a_floor():
+    """Without noise an autoregression of three terms explains it, and with noise one of six."""
+    x = lfilter([1.0], [1.0, -0.86, 0.9], np.random.default_rng(4).standard_normal(len(NODES)))
+    assert row_noise(x[:, None]) < 0.02
+    assert row_noise((x + noise(2.0))[:, None]) == pytest.approx(2.0, rel=0.1)
+
+
 def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):
     monkeypatch.setattr("coordnet.plans.nugget.MOST_WINDOWS", 3)
     is_seen = NODES % 318 < 64  # windows begin at 0, 318 and 636

@@ -30,8 +30,9 @@ from coordnet.plans.matern import (
 from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.priors.kriging import scale_search
 from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
-from coordnet.priors.kriging.plan import predicted
+from coordnet.priors.kriging.plan import POINTS_SHARE, predicted
 from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, searched
+from coordnet.priors.plates.prior import NEARLY
 from coordnet.priors.snapped import Snapped
 from coordnet.priors.stack import trial
 from coordnet.sampling.scattered import MARGIN
@@ -435,8 +436,10 @@ def test_points_in_clusters_are_nearly_as_good_as_the_best_linear_prediction():
 
 def test_points_are_kriged_unless_distances_or_a_drift_are_in_the_way():
     x, y = np.random.default_rng(0).random((2000, 2)), np.arange(2000.0)
-    for places in (x[:300], x[:, :1], np.hstack([x, x[::-1, :1]])):
-        assert [*choose_prior(cn.points(places, y[: len(places)])).priors] == [cn.Kriging(), cn.ThinPlate()]
+    in_rows = [cn.ThinPlate(order, NEARLY, 0.0) for order in (1, 2, 3)]
+    for places, fixed in ((x[:300], []), (x[:, :1], in_rows), (np.hstack([x, x[::-1, :1]]), [])):
+        priors = choose_prior(cn.points(places, y[: len(places)])).priors
+        assert [*priors] == [*fixed, cn.Kriging(), cn.ThinPlate()]
     others = [
         cn.points(x[:4], y[:4]),
         cn.points(x[:300], y[:300], drift=x[:300] ** 2),
@@ -541,3 +544,16 @@ def test_a_scale_between_the_powers_of_two_is_found_where_the_likelihood_tells_i
 
     found = searched(cn.Kriging(1.5, None, 0.0), 1.0, (20, 20), likeliest, missed)
     assert isinstance(found.scale, float) and abs(math.log2(found.scale / 3.4)) < 0.13
+
+
+def test_points_of_a_row_with_a_step_are_fitted_by_kriging_and_by_lines():
+    """Kriging, which swings around the step, has a half of the weight; with searching plates it had all of it."""
+    x = np.sort(np.random.default_rng(2).random(60))
+    between = np.linspace(x[0], x[-1], 300)
+    values, truth = (np.sin(6 * at) + (at > 0.5) for at in (x, between))
+    samples = cn.points(x, values)
+    fit, kriged = cn.fit(samples), cn.fit(samples, prior=cn.Kriging())
+    weights = {candidate.prior: candidate.weight for candidate in fit.report.candidates}
+    assert weights["kriging"] >= POINTS_SHARE and weights["plates:order=1,cutoff=3"] > 0
+    ours, without = (np.square(np.asarray(each.at(between)).ravel() - truth).mean() for each in (fit, kriged))
+    assert ours < 0.8 * without

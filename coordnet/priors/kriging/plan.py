@@ -33,6 +33,9 @@ MOST_DRAWN = 400
 # Where that comparison decided, a few misleading windows cost a volume 6 dB; 54 other fields and crops stay as they
 # are.
 FEW_KRIGED = 2**12
+# The weight of kriging among the fits to points of a row, beside the one that hidden points give: these are few. On 73
+# rows of 30 to 150 points it gains 0.10 dB in the mean, if gains and losses are cut at 1 dB.
+POINTS_SHARE = 0.5
 
 
 class KrigingPlan(Plan):
@@ -58,6 +61,10 @@ class KrigingPlan(Plan):
         self.is_plain_row = dimensions(geometry.grid) == 1 and not _are_points(geometry)
         self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
         self.prior = prior
+
+    def share(self, values: Float[Tensor, "1 channels *samples"]) -> float | None:
+        """Return ``POINTS_SHARE`` for points of a row, whose likelihood counts all of them, and None for others."""
+        return POINTS_SHARE if _are_points(self.geometry) and dimensions(self.geometry.grid) == 1 else None
 
     def is_promising(self, errors: Mapping[Any, float], energy: float) -> bool:
         """Return whether samples are points or few, or a stationary prior is the best of those tried, or close."""

@@ -93,16 +93,16 @@ class ThinPlate(PlateParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[ThinPlate, ...]":
         """Return plates that interpolate, and one whose numbers hidden samples choose, where samples skip nodes.
 
-        Nodes that were laid for points have the latter alone. Through points between other nodes, plates go with the
-        cut-off ``NEARLY``: where there are more points than nodes around, plates through all of them are wild, which
-        hidden points need not show. Short rows have none that smooth by given numbers, as ``Kriging`` finds better
-        ones. On lattices that skip samples cut-offs would be chosen too low, as a hidden sample is twice as far from
-        its neighbors as the points between samples are.
+        Nodes that were laid for points have the latter alone, unless they are a row. Through points between nodes,
+        plates go with the cut-off ``NEARLY``: where there are more points than nodes around, plates through all of them
+        are wild, which hidden points need not show. Short rows have none that smooth by given numbers, as ``Kriging``
+        finds better ones. On lattices that skip samples cut-offs would be chosen too low, as a hidden sample is twice
+        as far from its neighbors as the points between samples are.
         """
         geometry = setting.geometry
         if not (geometry.hides_alike and setting.fourier):
             return ()
-        if geometry.is_laid:
+        if geometry.is_laid and not (dimensions(geometry.grid) == 1 and setting.has_plain_points):
             return (cls(),)
         if math.prod(geometry.grid) > LARGEST_UNASKED[dimensions(geometry.grid)]:
             return ()
@@ -114,7 +114,7 @@ class ThinPlate(PlateParameters, Prior):
             plates += tuple(cls(order, math.inf, 0.0, anisotropy=weights) for order, weights in weighted.items())
             weights = weighted.get(LOWEST, ())
             frequency = stretch(weights) * nyquist(geometry.density, dimensions(geometry.grid))
-            if setting.is_short_row:
+            if setting.is_short_row or geometry.is_laid:
                 return (*plates, cls())
             is_exact = geometry.density >= MOSTLY and not setting.nugget
             order, cutoffs = SMOOTHED if not is_exact else (SMOOTHED[0], ())

@@ -18,7 +18,7 @@ from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.kriging.scale_search import KrigingParameters
 from coordnet.priors.stack.expected_errors import falls
-from coordnet.priors.stack.hidden_errors import Errors, HiddenErrors, Traits, mean_square
+from coordnet.priors.stack.hidden_errors import CLEAR, Errors, HiddenErrors, Traits, mean_square
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
@@ -151,7 +151,8 @@ class Trial:
 
         If the errors of candidates are rounding alone, the last of them has the weight 1, without shares. If no sample
         was hidden, the candidate that remains has all of the weight beside the shares. Frames that are moved have no
-        shares beside them: no covariance tells of these.
+        shares beside them: no covariance tells of these. A candidate has no share where its error is 6 dB (``CLEAR``)
+        above the least one, unless a lattice's half was shown.
         """
         one = np.eye(len(self.candidates))
         if self._exact:
@@ -159,7 +160,9 @@ class Trial:
         weights = self.hidden.weights() if self.errors else one[self._remaining]
         if self.plans[int(weights.argmax())].stands_apart:
             return weights
-        shares = np.array([share or 0.0 for share in self._shares])
+        most = math.inf if self._is_strided else min(self.tried.values(), default=0.0) / (1 - CLEAR)
+        kept = (share if self.tried.get(k, 0.0) <= most else 0.0 for k, share in enumerate(self._shares))
+        shares = np.array([share or 0.0 for share in kept])
         return (1 - shares.sum()) * weights + shares
 
     def _race(self, held: Hidden, samples: Samples) -> None:
