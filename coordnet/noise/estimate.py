@@ -53,8 +53,8 @@ UNLIKE = 4.0  # ratio of the power in channels above which it is not alike
 # and more; noise filtered by 2 pixels was found with up to 0.943.
 SMOOTHEST = 0.955
 # Shares of a window's values at the ends of the range of a negative, whose upper end is black. Photographs with few
-# photons have 20 % of their values there, and hardly a window with less than a tenth. Clipping lowers their noise there,
-# and so makes no noise seem to rise.
+# photons have 20 % of their values there, and hardly a window with less than a tenth. Clipping lowers the noise there,
+# and so makes none seem to rise.
 DARK_ENDS = (0.1, 0.5)
 # Ratio of the deviation in the flattest windows to that of white noise, which the quietest places bound, above which
 # noise is louder in the dark. White noise of 0.03 to 0.08 on 44 crops has 0.8 to 1.1; dark photographs have 1 to 1.8.

@@ -45,8 +45,10 @@ class Windows:
         shape = tuple(min(SIDES[values.ndim - 1], n) for n in values.shape[1:])
         axes = tuple(range(2, values.ndim + 1))
         tiles = _tiles(values, shape)
-        pairs = zip((values.min(), values.max()), ends, strict=True)
-        tiles = tiles[sum((tiles == end).flatten(1).double().mean(1) / most for end, most in pairs) <= 1]
+        low = tiles == values.min()
+        high = (tiles == values.max()) & ~low  # a constant's values are at one end alone
+        shares = [part.flatten(1).double().mean(1) / most for part, most in zip((low, high), ends, strict=True)]
+        tiles = tiles[sum(shares) <= 1]
         centered = values.flatten(1) - values.flatten(1).mean(1, keepdim=True)
         variance, rotation = torch.linalg.eigh(centered @ centered.mT / centered.shape[1])
         rotation = rotation[:, with_energy(variance, len(shape))]
