@@ -557,3 +557,16 @@ def test_points_of_a_row_with_a_step_are_fitted_by_kriging_and_by_lines():
     assert weights["kriging"] >= POINTS_SHARE and weights["plates:order=1,cutoff=3"] > 0
     ours, without = (np.square(np.asarray(each.at(between)).ravel() - truth).mean() for each in (fit, kriged))
     assert ours < 0.8 * without
+
+
+def test_kriged_points_of_a_volume_depend_on_the_nodes_by_quintic_blends(generator):
+    """Linear ones err by far more than kriging does at the nodes."""
+
+    def wave(x):
+        return torch.sin(4 * x[:, 0]) + torch.cos(3 * x).sum(1)
+
+    points, places = torch.rand(120, 3, generator=generator, dtype=torch.float64), torch.full((9, 3), 0.5).double()
+    places += 0.3 * (torch.rand(9, 3, generator=generator, dtype=torch.float64) - 0.5)
+    fit = cn.fit(cn.points(points.numpy(), wave(points).numpy()), prior=cn.Kriging(math.inf, None, 0.0))
+    error = torch.as_tensor(fit(places)).ravel() - wave(places)
+    assert float(error.square().mean()) < 1e-6 * float(wave(points).var())

@@ -41,9 +41,9 @@ POINTS_SHARE = 0.5
 class KrigingPlan(Plan):
     """The best linear unbiased prediction of all nodes, by a dense linear system of all samples.
 
-    The encoding is replaced by that of the signal's grid. Gradients flow to the values; the parameters of the prior are
-    held fixed. A ``ValueError`` is raised if the encoding is not Fourier's, the samples are no values at points, or
-    channels have masks of their own.
+    The encoding is replaced by that of the signal's grid; points depend on it by quintic blends, unless their geometry
+    names others. Gradients flow to the values; the parameters of the prior are held fixed. A ``ValueError`` is raised
+    if the encoding is not Fourier's, the samples are no values at points, or channels have masks of their own.
     """
 
     has_gradient = True
@@ -57,6 +57,7 @@ class KrigingPlan(Plan):
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.Kriging")
         if getattr(encoding, "axes", geometry.pixels) != geometry.pixels:
             encoding = FourierEncoding.on(geometry.pixels)
+        geometry = geometry.blended("quintic")
         super().__init__(encoding, geometry, **options)
         self.is_plain_row = dimensions(geometry.grid) == 1 and not _are_points(geometry)
         self.by_likelihood = geometry.is_nodal and self.is_plain_row and not geometry.is_strided
