@@ -27,8 +27,8 @@ LOWEST = 0.1  # quantile of the energies from which the spectrum starts
 LEAST_ENERGY = 1e-9  # energy of a mode relative to the channel's mean; JPEG leaves 0, of which no factor is positive
 TINY = 1e-2  # power relative to the mean, below which frequencies count little for the choice of windows
 SMOOTHING_WIDTH = 0.6  # deviation in modes of the spectrum's smoothing where the signal hides the noise
-# Ratio of the variances where the signal is bright and dark above which noise depends on the signal: with 1.15 white noise
-# beside bars is taken for such in 2 of 24 draws, with 1.2 in none, and a dark photograph needs less.
+# Ratio of the variances where the signal is bright and dark above which noise depends on the signal. With 1.15 white
+# noise beside bars seems to, in 2 of 24 draws, and with 1.2 in none.
 RISE = 1.25
 EXPLAINED = 0.6  # share of the differences of the variances that a line may leave
 BINS = 8  # parts of the range of brightness
