@@ -144,7 +144,7 @@ def naming(name: object, *, unless: type[Exception] | tuple[()] = ()) -> Iterato
 def check_uncertainty(samples: Samples, method: Method) -> None:
     """Raise ``ValueError`` for samples or a method whose fits have no intervals, which ``--uncertainty`` asks for."""
     with naming("`uncertainty`"):
-        SampleTable(samples)
+        SampleTable(samples)  # refuses samples of which none can be hidden
     if method.solver != "closed-form":
         raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")
     if len(Tiles(samples.grid)) > 1:

@@ -157,9 +157,10 @@ def _fit(encoding: Encoding, samples: Samples, prior: Prior | None, **options: A
 class Recipe:
     """The samples of a fit and how they were fitted, which tell how sure it is.
 
-    Intervals need six refits: one without each of five folds of the samples, and one without two folds. They are made
-    when they are first asked for, with the numbers that the fit's ``report`` says were chosen, and their errors are
-    kept. The methods are those of ``Reconstruction``, for signals on its lattice.
+    Intervals need six refits at most: one without each of five folds of the samples, and one without two folds, or
+    those to halves of a lattice that skips nodes. They are made when they are first asked for, with the numbers that
+    the fit's ``report`` says were chosen, and their errors are kept. The methods are those of ``Reconstruction``, for
+    signals on its lattice.
     """
 
     def __init__(

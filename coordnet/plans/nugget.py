@@ -57,9 +57,10 @@ ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspac
 HURST = (0.6, 0.75, 0.9)
 SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
 # Gain in log-likelihood by sample from which on an autoregression is far likelier than these: tones and resonances have
-# 0.13 to 2, others at most 0.09. The lowest share of its spectrum, found at the frequencies of a circle, is noise,
-# unless it has few terms: noise adds terms to those of a resonance, which are two.
-FAR_LIKELIER, LOWEST, CIRCLE, FEW_TERMS = 0.1, 0.1, 2**13, 4
+# 0.13 to 2, others at most 0.09.
+FAR_LIKELIER = 0.1
+FLOOR_QUANTILE, FREQUENCIES = 0.1, 2**13  # quantile of its spectrum that is noise, and frequencies that tell it
+FEW_TERMS = 4  # terms of an autoregression up to which it has no noise, which adds terms to the two of a resonance
 LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
 HALF_WITHIN = 0.6745  # deviations of a normal distribution within which half of the values are
 LIKELIER = 4.0  # least gain in log-likelihood by noise that all windows of a lattice share
@@ -223,16 +224,17 @@ def _of_one_variance(
 
 
 def _autoregressed(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
-    """Return the log-likelihood of windows of one autoregression, less its order, and the lowest power it has.
+    """Return the log-likelihood of windows of one autoregression, less its order, and the variance of its noise.
 
-    That is 0 for one of few terms, which explains the windows without noise.
+    That is the lowest power of its spectrum, or 0 if few terms explain the windows.
     """
     y = y - y.mean()
     a, left = autoregression(y, len(y) // 2)
-    power = left * np.square(y).mean() / np.square(np.abs(np.fft.fft(a, CIRCLE)))
+    power = left * np.square(y).mean() / np.square(np.abs(np.fft.fft(a, FREQUENCIES)))
     k = decomposed(toeplitz(np.fft.ifft(power).real[: len(y)] / power.mean()))
-    order, lowest = len(a) - 1, float(np.quantile(power, LOWEST))
-    return float(_of_one_variance(k, y, np.zeros(1))[0][0]) - order, lowest if order > FEW_TERMS else 0.0
+    order = len(a) - 1
+    noise = float(np.quantile(power, FLOOR_QUANTILE)) if order > FEW_TERMS else 0.0
+    return float(_of_one_variance(k, y, np.zeros(1))[0][0]) - order, noise
 
 
 def unpredicted(

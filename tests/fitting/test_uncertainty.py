@@ -385,6 +385,12 @@ def test_a_lattice_that_skips_nodes_is_as_sure_as_the_mask_of_its_nodes(pattern)
     torch.testing.assert_close(skipping, known)
 
 
+def test_between_every_third_node_no_distance_is_below_that_of_the_hidden_ones():
+    samples = sampled((51, 48), 1, "every:3", torch.float64)[1]
+    folded = SampleTable(samples).folded(lambda part: cn.fit(part, prior=cn.Spline()))
+    assert folded.single.distance.min() == folded.distance.min() == 3
+
+
 @pytest.mark.parametrize("prior", [PRIOR, cn.Local(), cn.Adaptive(), cn.Spline(), None], ids=repr)
 def test_every_fit_of_a_lattice_that_skips_nodes_says_how_sure_it_is(prior):
     signal, samples = sampled((40, 36), 1, "every:2")

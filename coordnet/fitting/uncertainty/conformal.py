@@ -254,7 +254,7 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: flo
 
 
 def _power(folded: Folded) -> float:
-    """Return the power of the number of samples with which squared errors fall, from fewer samples to more."""
+    """Return the power of the number of samples with which squared errors fall; ``POWER`` if no fit tells it."""
     if folded.together is None:
         return POWER
     fewer, fewest = (float(np.nanmean(np.square(part.error))) for part in (folded.pair, folded.together))

@@ -116,7 +116,7 @@ class SampleTable:
         if self.is_in_shape or self.regular:
             distance = (2 if self.regular else 1) * self._distances(np.zeros_like(self.known))
         single = _joined(errors[: len(folds)])
-        if self.regular:  # midway between samples, where halves are judged, errors are little larger than beside it
+        if self.regular:  # halves are judged midway between samples; nodes nearer to one err nearly as much
             distance = np.maximum(distance, single.distance.min())
         pair = single if self.regular else _joined(errors[:2])
         alike, alone = self._alike(folds, single), self._alone(folds)

@@ -10,7 +10,8 @@ from jaxtyping import Bool
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
 
-# Known nodes along an axis with a step from which on every second one of them is hidden, and three quarters of them.
+# Known nodes along an axis with a step from which on fits to half of them tell the errors, and from which on a fit to a
+# quarter tells how errors fall.
 FEWEST_HALVED, FEWEST_QUARTERED = 8, 16
 MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
 

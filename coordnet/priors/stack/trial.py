@@ -161,8 +161,7 @@ class Trial:
         if self.plans[int(weights.argmax())].stands_apart:
             return weights
         most = math.inf if self._is_strided else min(self.tried.values(), default=0.0) / (1 - CLEAR)
-        kept = (share if self.tried.get(k, 0.0) <= most else 0.0 for k, share in enumerate(self._shares))
-        shares = np.array([share or 0.0 for share in kept])
+        shares = np.array([(share or 0.0) * (self.tried.get(k, 0.0) <= most) for k, share in enumerate(self._shares)])
         return (1 - shares.sum()) * weights + shares
 
     def _race(self, held: Hidden, samples: Samples) -> None:
