@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 import coordnet as cn
@@ -376,19 +375,6 @@ def test_a_row_of_which_every_second_value_is_known_says_how_sure_it_is():
     assert 0.8 < covered[~known].mean() < 1
     error = fit.render(alignment="sample")[:, 0].numpy() - row
     assert abs(fit.expected_psnr() + 10 * math.log10(np.square(error[~known]).mean())) < 4
-
-
-@pytest.mark.parametrize("planted", [-1.0, 1.0, 3.0])
-def test_errors_fall_from_halves_as_energy_beyond_the_frequencies_that_samples_tell(planted):
-    def energy(step, q):
-        return quad(lambda f: f ** (-1 - q), 1 / step, 1)[0]
-
-    regular = RegularPart(cn.Lattice((60, 5, 61), (3, 1, 2), (0, 0, 0)))
-    step, q = math.sqrt(6), (planted + 1) / 2
-    fallen = regular.fall(energy(4 * step, planted) / energy(2 * step, planted))
-    assert fallen == pytest.approx(energy(step, q) / energy(2 * step, q), rel=1e-6)
-    assert regular.fall(None) == pytest.approx((step - 1) / (2 * step - 1))
-    assert regular.fall(1e9) < regular.fall(4.0) < regular.fall(1.0) == regular.fall(0.5) < 1
 
 
 @pytest.mark.parametrize("pattern", ["every:2", "every:3x1+1"])
