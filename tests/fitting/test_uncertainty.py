@@ -385,10 +385,17 @@ def test_a_lattice_that_skips_nodes_is_as_sure_as_the_mask_of_its_nodes(pattern)
     torch.testing.assert_close(skipping, known)
 
 
-def test_between_every_third_node_no_distance_is_below_that_of_the_hidden_ones():
+def test_nodes_between_every_third_are_as_far_as_the_hidden_ones_that_are_midway():
+    """Twelve nodes along the first axis: 1, 4, 7 and 10 are known, 0 and 11 beyond them; every node of the second."""
+    regular = RegularPart(cn.Lattice((12, 2, 7), (3, 1, 3), (1, 0, 0)))
+    first, last = [3, 0, 3, 3, 0, 3, 3, 0, 3, 3, 0, 3], [0, 3, 3, 0, 3, 3, 0]
+    expected = np.broadcast_to(np.hypot.outer(first, last)[:, None], (12, 2, 7))
+    np.testing.assert_allclose(regular.distances(), expected)
+    assert RegularPart(cn.Lattice((9,), (3,), (0,))).distances().tolist() == [0, 3, 3, 0, 3, 3, 0, 3, 4]
     samples = sampled((51, 48), 1, "every:3", torch.float64)[1]
     folded = SampleTable(samples).folded(lambda part: cn.fit(part, prior=cn.Spline()))
-    assert folded.single.distance.min() == folded.distance.min() == 3
+    inside = folded.distance.reshape(51, 48)[:49, :46]
+    assert set(inside.ravel()) == {0.0, *folded.single.distance.ravel()}
 
 
 @pytest.mark.parametrize("prior", [PRIOR, cn.Local(), cn.Adaptive(), cn.Spline(), None], ids=repr)

@@ -5,7 +5,7 @@ from itertools import islice, product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
@@ -63,6 +63,19 @@ class RegularPart:
             return None
         fewer, half = self._every(4, (0,) * len(self.lattice.steps)), self.halves()[0]
         return Half(fewer.lattice, fewer.judged & half.shown)
+
+    def distances(self) -> Float[np.ndarray, "*grid"]:
+        """Return twice the distance of every node to the nearest known one, as halves have it at nodes midway between.
+
+        Between two known coordinates of an axis every node counts as midway: nodes nearer to one err nearly as much.
+        """
+        own, squared = self.lattice, np.zeros(self.lattice.grid)
+        for axis, (n, first, count, step) in enumerate(zip(own.grid, own.offsets, own.shape, own.steps, strict=True)):
+            x = np.arange(n)
+            apart = np.abs(x - first - step * np.clip(np.rint((x - first) / step), 0, count - 1))
+            along = np.where(apart > 0, np.maximum(2 * apart, step), 0)
+            squared += np.square(np.expand_dims(along, tuple(k for k in range(squared.ndim) if k != axis)))
+        return np.sqrt(squared)
 
     def _every(self, times: int, begin: tuple[int, ...]) -> Half:
         own = self.lattice
