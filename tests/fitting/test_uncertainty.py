@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 import coordnet as cn
@@ -378,19 +377,6 @@ def test_a_row_of_which_every_second_value_is_known_says_how_sure_it_is():
     assert abs(fit.expected_psnr() + 10 * math.log10(np.square(error[~known]).mean())) < 4
 
 
-@pytest.mark.parametrize("planted", [-1.0, 1.0, 3.0])
-def test_errors_fall_from_halves_as_energy_beyond_the_frequencies_that_samples_tell(planted):
-    def energy(step, q):
-        return quad(lambda f: f ** (-1 - q), 1 / step, 1)[0]
-
-    regular = RegularPart(cn.Lattice((60, 5, 61), (3, 1, 2), (0, 0, 0)))
-    step, q = math.sqrt(6), (planted + 1) / 2
-    fallen = regular.fall(energy(4 * step, planted) / energy(2 * step, planted))
-    assert fallen == pytest.approx(energy(step, q) / energy(2 * step, q), rel=1e-6)
-    assert regular.fall(None) == pytest.approx((step - 1) / (2 * step - 1))
-    assert regular.fall(1e9) < regular.fall(4.0) < regular.fall(1.0) == regular.fall(0.5) < 1
-
-
 @pytest.mark.parametrize("pattern", ["every:2", "every:3x1+1"])
 def test_a_lattice_that_skips_nodes_is_as_sure_as_the_mask_of_its_nodes(pattern):
     signal, samples = sampled((50, 36), 2, pattern, torch.float64)
@@ -399,10 +385,17 @@ def test_a_lattice_that_skips_nodes_is_as_sure_as_the_mask_of_its_nodes(pattern)
     torch.testing.assert_close(skipping, known)
 
 
-def test_between_every_third_node_no_distance_is_below_that_of_the_hidden_ones():
+def test_nodes_between_every_third_are_as_far_as_the_hidden_ones_that_are_midway():
+    """Twelve nodes along the first axis: 1, 4, 7 and 10 are known, 0 and 11 beyond them; every node of the second."""
+    regular = RegularPart(cn.Lattice((12, 2, 7), (3, 1, 3), (1, 0, 0)))
+    first, last = [3, 0, 3, 3, 0, 3, 3, 0, 3, 3, 0, 3], [0, 3, 3, 0, 3, 3, 0]
+    expected = np.broadcast_to(np.hypot.outer(first, last)[:, None], (12, 2, 7))
+    np.testing.assert_allclose(regular.distances(), expected)
+    assert RegularPart(cn.Lattice((9,), (3,), (0,))).distances().tolist() == [0, 3, 3, 0, 3, 3, 0, 3, 4]
     samples = sampled((51, 48), 1, "every:3", torch.float64)[1]
     folded = SampleTable(samples).folded(lambda part: cn.fit(part, prior=cn.Spline()))
-    assert folded.single.distance.min() == folded.distance.min() == 3
+    inside = folded.distance.reshape(51, 48)[:49, :46]
+    assert set(inside.ravel()) == {0.0, *folded.single.distance.ravel()}
 
 
 @pytest.mark.parametrize("prior", [PRIOR, cn.Local(), cn.Adaptive(), cn.Spline(), None], ids=repr)

@@ -154,7 +154,7 @@ class Calibration:
     # The factor of squared errors from a fit of some samples to a fit of all. They fall as a power of the number of
     # samples. The fit with the fewest samples tells it, though uncertainly, so that the mean with ``POWER`` is taken.
     # The power is ``POWER`` for gaps that move, such as clouds, and 0 for other folds in the shape of what is unknown:
-    # more samples elsewhere bring none nearer. Where every k-th node is known, ``RegularPart.fall`` tells the factor.
+    # more samples elsewhere bring none nearer.
     growth: float
     alike: float = 1.0  # the number of hidden samples whose errors count as one; see ``Folded``
     # True where a sample was hidden without its block; None where no blocks are hidden.
@@ -168,12 +168,9 @@ class Calibration:
         sought = ~known.flatten(0, -2).numpy()
         within = table.samples.geometry.within_hull
         counted = sought if within is None or not within.any() else sought & within[:, None]
-        if table.regular:
-            growth = table.regular.fall(_rise(folded))
-        else:
-            inside = POWER if table.has_moving_gaps else 0.0
-            power = inside if folded.in_shape else max(_power(folded) + POWER, 0) / 2
-            growth = (folded.single.shown / float(table.known.sum())) ** power
+        fewer = folded.single.shown / float(table.known.sum())
+        inside = POWER if table.has_moving_gaps else 0.0
+        growth = fewer ** (inside if folded.in_shape else max(_power(folded) + POWER, 0) / 2)
         scale = LocalScale.learn(folded, signal)
         return cls(folded.single, scale, folded.distance, sought, counted, growth, folded.alike, folded.alone)
 
@@ -258,18 +255,12 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float, alike: flo
 
 def _power(folded: Folded) -> float:
     """Return the power of the number of samples with which squared errors fall; ``POWER`` if no fit tells it."""
-    rise = _rise(folded)
-    if rise is None or folded.together is None:
-        return POWER
-    return math.log(rise) / math.log(folded.pair.shown / folded.together.shown)
-
-
-def _rise(folded: Folded) -> float | None:
-    """Return how many times as large squared errors are for the fit of the fewest samples; None if no fit tells it."""
     if folded.together is None:
-        return None
+        return POWER
     fewer, fewest = (float(np.nanmean(np.square(part.error))) for part in (folded.pair, folded.together))
-    return fewest / fewer if min(fewer, fewest) > 0 else 1.0
+    if min(fewer, fewest) <= 0:
+        return 0.0
+    return math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
 
 
 def _at_distances(square: np.ndarray, apart: np.ndarray, distances: np.ndarray) -> float:

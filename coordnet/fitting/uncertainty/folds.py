@@ -113,11 +113,11 @@ class SampleTable:
         expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
         errors = [self._errors(*part) for part in zip(hidden, judged, fits, apart, expected, strict=True)]
         distance, deviation = (np.mean(fold[: len(folds)], axis=0) for fold in (apart, expected))
-        if self.is_in_shape or self.regular:
-            distance = (2 if self.regular else 1) * self._distances(np.zeros_like(self.known))
+        if self.is_in_shape:
+            distance = self._distances(np.zeros_like(self.known))
         single = _joined(errors[: len(folds)])
-        if self.regular:  # halves are judged midway between samples; nodes nearer to one err nearly as much
-            distance = np.maximum(distance, single.distance.min())
+        if self.regular:
+            distance = np.broadcast_to(self.regular.distances().reshape(-1, 1), distance.shape)
         pair = single if self.regular else _joined(errors[:2])
         alike, alone = self._alike(folds, single), self._alone(folds)
         together = errors[-1] if len(errors) > len(folds) else None

@@ -1,13 +1,11 @@
 """Halves of a lattice of every k-th node: every second known node is shown, and those between are hidden."""
 
-import math
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
-from scipy.optimize import brentq
+from jaxtyping import Bool, Float
 
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Geometry
@@ -16,9 +14,6 @@ from coordnet.sampling.samples import Geometry
 # quarter tells how errors fall.
 FEWEST_HALVED, FEWEST_QUARTERED = 8, 16
 MOST_HALVES = 4  # halves at most, of 2 to the power of the axes
-# The exponent q of ``_beyond`` is the mean of this one, which Brownian motion has along any number of axes, and of the
-# one that errors show, within its bounds. Measured alone expected errors are as good, but single ones are further off.
-USUAL_EXPONENT, EXPONENTS = 1.0, (-4.0, 8.0)
 
 
 @dataclass(frozen=True)
@@ -69,17 +64,18 @@ class RegularPart:
         fewer, half = self._every(4, (0,) * len(self.lattice.steps)), self.halves()[0]
         return Half(fewer.lattice, fewer.judged & half.shown)
 
-    def fall(self, rise: float | None) -> float:
-        """Return the factor of squared errors from a half to the lattice, where those of its quarter are ``rise`` fold.
+    def distances(self) -> Float[np.ndarray, "*grid"]:
+        """Return twice the distance of every node to the nearest known one, as halves have it at nodes midway between.
 
-        A rise of None is unknown. The errors follow the distance of samples as ``_beyond`` says.
+        Between two known coordinates of an axis every node counts as midway: nodes nearer to one err nearly as much.
         """
-        skipped = [step for step in self.lattice.steps if step > 1]
-        step = math.prod(skipped) ** (1 / len(skipped))
-        exponent = USUAL_EXPONENT
-        if rise is not None:
-            exponent = (exponent + _exponent(max(rise, 1.0), step)) / 2
-        return _beyond(step, exponent) / _beyond(2 * step, exponent)
+        own, squared = self.lattice, np.zeros(self.lattice.grid)
+        for axis, (n, first, count, step) in enumerate(zip(own.grid, own.offsets, own.shape, own.steps, strict=True)):
+            x = np.arange(n)
+            apart = np.abs(x - first - step * np.clip(np.rint((x - first) / step), 0, count - 1))
+            along = np.where(apart > 0, np.maximum(2 * apart, step), 0)
+            squared += np.square(np.expand_dims(along, tuple(k for k in range(squared.ndim) if k != axis)))
+        return np.sqrt(squared)
 
     def _every(self, times: int, begin: tuple[int, ...]) -> Half:
         own = self.lattice
@@ -90,24 +86,3 @@ class RegularPart:
         ends = zip(lattice.offsets, lattice.shape, lattice.steps, strict=True)
         inside[tuple(slice(a, a + (n - 1) * k + 1) for a, n, k in ends)] = True
         return Half(lattice, inside.ravel() & ~lattice.known(1).flatten().numpy())
-
-
-def _beyond(step: float, q: float) -> float:
-    """Return the energy that a signal has beyond the frequencies which every ``step``-th node tells, up to a constant.
-
-    It is (step^q - 1) / q: the integral of f^(-1 - q) from 1 / step to 1, for power spectra f^(-d - q) over d axes. It
-    is 0 where every node is known, so that errors fall by more where the step is small.
-    """
-    return math.expm1(q * math.log(step)) / q if q else math.log(step)
-
-
-def _exponent(rise: float, step: float) -> float:
-    """Return the q for which the energy beyond every fourth ``step`` is ``rise`` times that beyond every second one."""
-
-    def excess(q: float) -> float:
-        return math.log(_beyond(4 * step, q) / _beyond(2 * step, q) / rise)
-
-    low, high = EXPONENTS
-    if excess(low) >= 0 or excess(high) <= 0:
-        return low if excess(low) >= 0 else high
-    return float(brentq(excess, low, high))  # type: ignore[arg-type]
