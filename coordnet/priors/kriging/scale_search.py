@@ -19,7 +19,9 @@ RELATIVE_SCALES = tuple(2.0**k for k in range(-1, 8))  # scales that are tried, 
 NUGGETS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0, 100.0)
 GAIN = 4.0  # gain in log-likelihood for which a scale of its own is taken along an axis, or one between those tried
 BETWEEN = 0.5, 0.25  # octaves by which the scales that are found are refined
-# Steps in the binary logarithm of the lengths of a plane, along both of its diagonals.
+# Steps in the binary logarithm of the lengths of a plane, along both of its diagonals. Of 148 clouds of 50 and 200
+# points 22 gain 5 dB in the mean, and 2 lose up to 0.8 dB; of 70 others 6 gain 1 dB, and one loses 0.4 dB. On lattices,
+# 19 fields at four samplings lose 0.04 dB at most. Of 30 crops of pictures at every second node one loses 1.3 dB.
 DIAGONALS = np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.5, -0.5], [-0.5, 0.5]])
 UNTURNED = 1e-9  # entry beside the diagonal of such a logarithm up to which it is rounding
 
