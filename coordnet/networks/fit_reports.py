@@ -146,6 +146,7 @@ class KrigingReport(FitReport):
     smoothness: float | None
     scale: float | list[float]
     nugget: float
+    angle: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ def test_a_photograph_is_reconstructed(run, photo, tmp_path):
     assert {p.name for p in folder.iterdir()} == FILES
     record = json.loads((folder / "record.json").read_text())
     assert record["shape"] == [40, 33, 3]
-    assert record["encoder"] == "fourier:features=60x50" and "local" in record["prior"]
+    assert record["encoder"] == "fourier:features=60x50" and "kriging" in record["prior"]
     assert record["parameters"] == 60 * 50 * 3
     image, estimate = load(photo), load(folder / "reconstruction.png")
     held_out = torch.ones(40, 33, dtype=torch.bool)

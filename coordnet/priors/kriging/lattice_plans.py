@@ -114,7 +114,7 @@ class LatticeKrigingPlan(PartsPlan):
         numbers = self._most_likely(values[0].detach())
         if numbers.smoothness == SMOOTHNESSES[0]:
             return 0.0
-        alike = replace(numbers, scale=numbers.mean_scale(self.geometry.grid))
+        alike = replace(numbers, scale=numbers.mean_scale(self.geometry.grid), angle=0.0)
         variance = relative_variance(alike.covariance, self._parts(self.deciding))
         return next((share for most, share in KRIGED_SHARES.items() if variance <= most), 0.0)
 

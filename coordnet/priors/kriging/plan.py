@@ -96,6 +96,7 @@ class KrigingPlan(Plan):
             smoothness=None if numbers.smoothness == math.inf else numbers.smoothness,
             scale=list(numbers.scale) if isinstance(numbers.scale, tuple) else numbers.scale,
             nugget=numbers.nugget,
+            angle=numbers.angle,
         )
 
 

@@ -31,14 +31,18 @@ class Kriging(KrigingParameters, Prior):
         The smoothness ν: 0.5, 1.5, 2.5, 3.5, or ``math.inf`` for the Gaussian covariance.
     scale : float, optional
         The length scale of the covariance, in nodes of the lattice; a tuple has one for each axis. The samples choose
-        one for each where the signal varies more along one axis than along another (``searched``).
+        one for each where the signal varies more along one axis than along another (``searched``), or in a plane along
+        one direction than across it.
     nugget : float, optional
         The variance of the noise relative to that of the process; with 0 samples are interpolated.
+    angle : float
+        The angle, in degrees, by which the directions of both scales of a plane are turned from its axes, from the
+        first one towards the second. The samples choose it with the scales, if these are not given.
 
     Raises
     ------
     ValueError
-        If a number is out of its range.
+        If a number is out of its range, or an angle is given without two scales.
 
     Notes
     -----
@@ -48,7 +52,7 @@ class Kriging(KrigingParameters, Prior):
     """
 
     name: ClassVar[str] = "kriging"
-    usage: ClassVar[str] = "[:smoothness=1.5,scale=10x40,nugget=0]"
+    usage: ClassVar[str] = "[:smoothness=1.5,scale=10x40,nugget=0,angle=30]"
     learns: ClassVar[bool] = True
     on_cpu: ClassVar[bool] = True
 
@@ -91,4 +95,4 @@ class Kriging(KrigingParameters, Prior):
         if not isinstance(report, KrigingReport):
             return self
         scale = tuple(report.scale) if isinstance(report.scale, list) else report.scale
-        return Kriging(report.smoothness or math.inf, scale, report.nugget)
+        return Kriging(report.smoothness or math.inf, scale, report.nugget, report.angle)
