@@ -5,12 +5,9 @@ frequencies, plus the power of a texture, which falls with the frequency. The wi
 several shapes and strengths. Their probabilities and the noise follow from expectation maximization (Dempster, Laird
 and Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977).
 
-There is no noise where the flattest windows are more likely of textures alone, whose power falls with the frequency,
-however faint they are: noise is a floor that all windows have. On photographs with white noise it is almost never so,
-and in clean crops and fields in which noise was found in half of them.
-
-Small patches check this level, as most textures leave some of them flat. The flattest ones have at least the energy of
-the noise, which bounds the level. If even these have far more, no place shows the noise, and there is taken to be none.
+The level is in doubt where the flattest windows are more likely of textures alone, whose power falls with the
+frequency, however faint they are, and where no small patch is flat: noise is a floor that all windows have. The
+energies of small patches then decide, and check the level elsewhere.
 """
 
 import math
@@ -19,9 +16,9 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, conv2d
 
-from coordnet.noise.windows import Windows, doubled, expected_energy
+from coordnet.noise.patch_energies import LOW, are_alike, likeliest_noise, patch_energies
+from coordnet.noise.windows import FAINTEST, Windows, doubled, expected_energy
 
 LEAST_FREQUENCY = 0.1  # cycles per pixel below which modes do not count: there slopes and edges have most energy
 # The power of a texture falls as these powers of the frequency, times exp(-f²/c²), with c in cycles per pixel, where it
@@ -51,14 +48,12 @@ MISFIT = 0.8
 FEWEST, ENOUGH = 24, 0.1  # least number of windows that are not clipped, and their share of all, that tell the level
 UNCLIPPED = 0.3  # least variance in a window relative to that before clipping; on a white ground 0.34 is left
 ROUNDS = 2  # times that the noise in windows that were clipped is found from the level, and this from the windows
-# A filter that removes slopes and keeps the variance of white noise, and the side in pixels of patches of the result.
-LAPLACIAN = torch.tensor([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]], dtype=torch.float64) / math.sqrt(20)
-FLAT_SIDE = 5
-# Quantile of the energies of patches relative to the noise, 0.59 of noise alone. Below ``LEAST`` it lowers the level,
-# above ``MOST`` there is no noise: both hold for none of 216 crops with noise of 0.02 to 0.1, and for 6 and 10 of 37
-# without noise in which some was found.
-LOW, LEAST, MOST = 0.1, 0.55, 1.5
-WHOLE = 0.95  # least variance in a patch relative to that before clipping
+# Low quantile of the energies of patches relative to the noise, 0.58 of noise alone: below ``LEAST`` it lowers the
+# level, and above ``MOST`` no place is flat.
+LEAST, MOST = 0.5, 1.5
+# Logarithm of the ratio of likelihoods beyond which another level is out of the interval of 95 % (Wilks, "The
+# large-sample distribution of the likelihood ratio for testing composite hypotheses", 1938).
+UNLIKELY = 1.92
 
 Energies = Float[Tensor, "windows modes"]
 
@@ -72,9 +67,8 @@ def white_level(
 
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
     clipped: the energies of each window are relative to it. Windows that are mostly clipped do not count. The estimate
-    stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe. It is 0 where
-    textures alone explain the windows, or leave no patch flat. It is at most
-    what the flattest patches have; see ``energy_of_flattest``.
+    stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe. Small patches
+    check it; see ``_checked``.
     """
     windows = Windows.of(picture, ends=(1.0, 1.0))
     modes = _one_of_pairs(windows.shape) & (windows.radius > LEAST_FREQUENCY)
@@ -87,41 +81,35 @@ def white_level(
         relative = (energy[counted] / (sigma**2 * share[counted]).unsqueeze(2)).flatten(0, 1).float()
         relative = relative[relative.mean(1) < TEXTURE_POWERS[-1]]
         if len(relative) < FEWEST or int(counted.sum()) < ENOUGH * len(counted):
-            factor = 1.0
+            factor, is_doubtful = 1.0, False
         else:
-            factor = noise_beside_textures(relative, laws, alone)
+            factor, is_doubtful = noise_beside_textures(relative, laws, alone)
         sigma *= math.sqrt(factor)
-        if factor in (0.0, 1.0) or float(share.min()) > 1 - 1e-6:  # nothing is told, or nothing was clipped
+        if factor == 1.0 or float(share.min()) > 1 - 1e-6:  # nothing is told, or nothing was clipped
             break
-    if sigma == 0:
-        return 0.0
-    flattest = energy_of_flattest(picture / sigma, variance(sigma) / sigma**2, windows.rotation)
-    return 0.0 if factor != 1.0 and flattest > MOST else sigma * math.sqrt(min(flattest / LEAST, 1.0))
+    energies = patch_energies(picture / sigma, variance(sigma) / sigma**2, windows.rotation)
+    flattest = min((float(own.quantile(LOW)) for own in energies), default=1.0)
+    is_doubtful |= factor != 1.0 and flattest > MOST
+    return min(_checked(sigma, energies, is_doubtful=is_doubtful), sigma * math.sqrt(flattest / LEAST))
 
 
-def energy_of_flattest(
-    picture: Float[Tensor, "height width channels"],
-    variance: Float[Tensor, "height width channels"],
-    rotation: Float[Tensor, "channels rotated"],
-) -> float:
-    """Return a low quantile of the energy of small patches, relative to white noise of some variance.
+def _checked(sigma: float, energies: Sequence[Float[Tensor, "..."]], *, is_doubtful: bool) -> float:
+    """Return a level in view of the energies of patches relative to it, some for each channel.
 
-    The energy is the mean square of what the Laplacian leaves, and the variance is relative to that before clipping.
-    The result is that of the rotated channel where it is least; patches that were clipped do not count. It is 1 where
-    most are, and for pictures without patches.
+    Where it is too high for them, the mean with the likeliest one is taken: textures make the former too
+    high, and few flat patches the latter too low. In doubt it is the likeliest one, and 0 if that is faint, none is not
+    unlikely either, or patches that are all alike do not tell.
     """
-    if min(picture.shape[:2]) < FLAT_SIDE + len(LAPLACIAN) - 1:
-        return 1.0
-    energy = _filtered(picture @ rotation.to(picture), LAPLACIAN).square()
-    expected = _filtered(variance @ rotation.square().to(variance), LAPLACIAN.square())
-    parts = zip(avg_pool2d(energy, FLAT_SIDE, 1), avg_pool2d(expected, FLAT_SIDE, 1), strict=True)
-    relative = [(own / mean)[mean > WHOLE] for own, mean in parts]
-    return min((float(part.quantile(LOW)) for part in relative if len(part) > ENOUGH * energy[0].numel()), default=1.0)
-
-
-def _filtered(signal: Float[Tensor, "height width channels"], kernel: Float[Tensor, "3 3"]) -> Tensor:
-    """Return the channels of a signal convolved with a symmetric kernel, where it does not reach beyond the border."""
-    return conv2d(signal.cpu().double().movedim(-1, 0).unsqueeze(1), kernel[None, None]).squeeze(1)
+    if not energies:
+        return 0.0 if is_doubtful else sigma
+    together = torch.cat(list(energies))
+    if is_doubtful and are_alike(together):
+        return 0.0
+    likeliest, over_one, over_none = likeliest_noise(together)
+    if is_doubtful:
+        level = sigma * math.sqrt(min(likeliest, 1.0))
+        return level if level > FAINTEST and over_none > UNLIKELY else 0.0
+    return sigma * (1 + math.sqrt(likeliest)) / 2 if likeliest < 1 and over_one > UNLIKELY else sigma
 
 
 def texture_laws(windows: Windows, laws: Sequence[tuple[float, float]]) -> Float[Tensor, "laws modes"]:
@@ -142,11 +130,11 @@ def texture_laws(windows: Windows, laws: Sequence[tuple[float, float]]) -> Float
 
 def noise_beside_textures(
     energy: Energies, laws: Float[Tensor, "laws modes"], alone: Float[Tensor, "others modes"]
-) -> float:
-    """Return the variance of white noise relative to a first estimate, as the energies are.
+) -> tuple[float, bool]:
+    """Return the variance of white noise relative to a first estimate, as the energies are, and whether it is doubtful.
 
-    It is 1 where textures of some laws beside noise do not explain the energies, and 0 where they do, but the
-    flattest windows are more likely of textures of the laws ``alone``.
+    It is 1 where textures of some laws beside noise do not explain the energies, and doubtful where the flattest
+    windows are more likely of textures of the laws ``alone``.
     """
     strengths = torch.tensor(TEXTURE_POWERS).to(laws)[:, None, None] / laws.mean(1, keepdim=True)
     textures = torch.cat([torch.zeros_like(laws[:1]), (strengths * laws).flatten(0, 1)])
@@ -162,8 +150,8 @@ def noise_beside_textures(
         noise = max(noise * float(growth), LEAST_NOISE)
     mean = noise + textures
     if _misfit(energy / (_densities(energy, mean, probability).softmax(1) @ mean)) > MISFIT:
-        return 1.0
-    return noise if _gain(energy, alone, noise) > 0 else 0.0
+        return 1.0, False
+    return noise, _gain(energy, alone, noise) <= 0
 
 
 def _gain(energy: Energies, laws: Float[Tensor, "laws modes"], noise: float) -> float:
