@@ -130,7 +130,7 @@ def test_added_noise_gives_nearly_the_weight_of_two_errors_that_are_known():
     for seed in range(3):
         best = 0.1**2 / (0.1**2 + 0.07**2)
         found = weighed_against_an_offset(111, 0.1, 0.07, seed)
-        assert found.weight == pytest.approx(best * (2 - best), abs=0.02)
+        assert found.weight == pytest.approx(best, abs=0.02)
         left = ((1 - found.weight) * 0.1) ** 2 + (found.weight * 0.07) ** 2
         assert found.ratio == pytest.approx(left / 0.1**2, rel=0.1)
 
@@ -144,7 +144,18 @@ def test_a_denoiser_that_changes_nothing_has_no_weight_where_few_points_tell_the
         assert bool(found.weight) == known
         if known:
             share = (0.1**2 / 0.08**2 - 1) / (0.1**2 / 0.08**2 + ADDED**2)
-            assert found.weight == pytest.approx(share * (2 - share), rel=0.1)
+            assert found.weight == pytest.approx(share, rel=0.15)
+
+
+def test_half_a_deviation_is_added_to_the_weight_that_noise_gives(monkeypatch):
+    weights = {}
+    for added in (0.0, 0.5, 1.0):
+        monkeypatch.setattr(weighed_module, "ADDED_DEVIATIONS", added)
+        weights[added] = weighed_against_an_offset(64, 0.1, 0.07, 0).weight
+    best = 0.1**2 / (0.1**2 + 0.07**2)
+    assert weights[0.0] == pytest.approx(best, abs=0.1)
+    assert weights[0.0] < weights[0.5] < weights[1.0] < 1
+    assert weights[0.5] == pytest.approx((weights[0.0] + weights[1.0]) / 2)
 
 
 def test_noise_is_added_as_clipping_left_it():
