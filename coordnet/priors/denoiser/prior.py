@@ -51,8 +51,8 @@ class DenoiserPlan(Plan):
 
     In a ``Stack`` these are the candidates before it; alone it makes the pilot's. The same steps from the estimate
     without the hidden samples give the weight, and where noise is a good part of the errors there, they say whether the
-    steps count it, too. Where that lowers the squared error there too little (``least_squares_weight``), or not surely
-    if noise is a good part, the result is the estimate it started at, to the bit. Hidden samples say nothing of known
+    steps count it, too. Where that lowers the squared error there too little (``weight_at_hidden``), or not surely if
+    noise is a good part, the result is the estimate it started at, to the bit. Hidden samples say nothing of known
     ones, which stay as they are in that estimate.
 
     The parameters are those of ``plan``; the encoding of a lattice that skips samples is replaced by Fourier's of the
