@@ -493,6 +493,16 @@ def test_what_a_candidate_refines_has_no_weight_beside_it_but_others_have():
     assert HiddenErrors(apart, {0: own, 1: 1.5 * own}, np.arange(200), is_whole=False).weights().argmax() == 0
 
 
+def test_no_further_samples_are_hidden_for_what_one_candidate_refines_alone():
+    own, other = np.random.default_rng(0).standard_normal((2, 150))
+    errors = {0: own, 1: 0.9 * own + 0.2 * other, 2: 0.9 * own - 0.2 * other}
+    for refines in (False, True):
+        traits = [Traits(has_hidden=True), Traits(has_hidden=True, refines=refines), Traits()]
+        hidden = HiddenErrors(traits, {0: own, 1: errors[1]}, np.arange(150))
+        assert hidden.rivals() == [0, 1] and hidden.is_open == (not refines)
+        assert HiddenErrors(traits, errors, np.arange(150)).is_open
+
+
 def test_few_samples_leave_the_plates_that_find_their_numbers():
     known = torch.zeros(12, 12)
     known[::5, ::5] = 1

@@ -53,6 +53,11 @@ class PilotedPrior(Prior):
         return self if self.pilot is None else self.pilot
 
     @property
+    def stationary(self) -> Prior:
+        """The prior around which its pilot works, by default the adaptive one."""
+        return Adaptive() if self.pilot is None else self.pilot.stationary
+
+    @property
     def text(self) -> str:
         """The name, with that of the function or the network."""
         return f"{self.name}:{self.label}"

@@ -6,18 +6,23 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+from scipy.ndimage import find_objects, label
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from coordnet import _checks
 from coordnet.priors.denoiser.parameters import DenoiserParameters
+from coordnet.sampling.forward import near
 
 # The symmetries of the square, one after the other: turns by quarters, then those of the mirrored picture. In this
 # order a few of them in a row are unlike each other.
 SYMMETRIES = (0, 7, 2, 5, 4, 3, 6, 1)
 TILE = 1024  # largest side in pixels of a picture that is denoised as a whole
 MARGIN = 64  # pixels around a tile that are denoised with it: FFDNet sees 25 pixels far, DRUNet more
+# Pixels around gaps that are denoised with them, by which most pictures with holes take a third of the time. Holes of
+# three crops of 128² and 256² pixels differ by 0.04 dB at most from those of the whole crops.
+NEARBY = 32
 AT_ONCE = 2**20  # pixels that are denoised together
 
 Pictures = Float[Tensor, "pictures channels height width"]
@@ -91,6 +96,14 @@ class LatticeDenoiser:
         if clean.shape != given.shape:
             raise _checks.wrong("f", f"a denoiser that keeps the shape {tuple(given.shape)}", tuple(clean.shape))
         return (clean[..., :height, :width].to(x) - low) / (high - low)
+
+
+def surroundings(sought: Bool[Tensor, "*slices height width"]) -> list[tuple[slice, slice]]:
+    """Return windows of pictures that have all sought pixels at a distance from their inner borders, ``NEARBY``."""
+    pixels = near(sought.reshape(1, -1, *sought.shape[-2:]).any(1), NEARBY, (1, 2))[0]
+    found: Any = find_objects(label(pixels.cpu().numpy())[0])  # type: ignore[index]
+    sizes = [(rows.stop - rows.start) * (columns.stop - columns.start) for rows, columns in found]
+    return found if sum(sizes) < pixels.numel() else [(slice(None), slice(None))]
 
 
 def on_device(f: Any, device: torch.device | str) -> tuple[Any, torch.dtype | None]:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from coordnet.metrics.scores import decibels
@@ -83,14 +83,21 @@ def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> flo
     return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
 
 
-def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> float:
+def share_deviation(
+    error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float, groups: Int[Tensor, " n"] | None = None
+) -> float:
     """Return the standard deviation of ``least_squares_share`` where errors have independent noise of any variance.
 
-    White, "A heteroskedasticity-consistent covariance matrix estimator" (1980).
+    With the numbers of ``groups`` the noise is independent between groups alone.
+
+    White, "A heteroskedasticity-consistent covariance matrix estimator" (1980); Liang and Zeger, "Longitudinal data
+    analysis using generalized linear models" (1986).
     """
     step = second - error
-    energy = float(step.square().sum())
-    return float((step * (error + share * step)).square().sum().sqrt()) / energy if energy > 0 else 0.0
+    energy, moments = float(step.square().sum()), step * (error + share * step)
+    if groups is not None:
+        moments = moments.new_zeros(int(groups.max()) + 1).index_add_(0, groups, moments)
+    return float(moments.square().sum().sqrt()) / energy if energy > 0 else 0.0
 
 
 def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int) -> float:

@@ -162,22 +162,21 @@ class HiddenErrors:
     def _distinct(self) -> list[int]:
         """The candidates that were compared, the first of those whose errors are the same.
 
-        The ``_refined`` ones are left out: windows have a part of the hidden samples, and say less than all.
+        Those that another refines are left out of windows, which have a part of the hidden samples and say less than
+        all. They are not on a lattice of few nodes, where further sets of hidden samples judge, nor with noise.
         """
+        in_windows = not (self.is_strided or self.is_whole or self.nugget)
         distinct: list[int] = []
         for k, e in self.errors.items():
-            if k not in self._refined and not any(np.array_equal(self.errors[j], e) for j in distinct):
+            is_left_out = in_windows and k in self._refined
+            if not is_left_out and not any(np.array_equal(self.errors[j], e) for j in distinct):
                 distinct.append(k)
         return distinct
 
     @property
     def _refined(self) -> list[int]:
-        """The candidates before one that refines them, among those whose fits to a mask hid samples themselves.
-
-        There are none on a lattice of few nodes, where further sets of hidden samples judge, nor with noise.
-        """
-        in_windows = not (self.is_strided or self.is_whole or self.nugget)
-        hiding = [k for k in self.errors if in_windows and self.traits[k].has_hidden]
+        """The candidates before one that refines them, among those whose fits hid samples themselves."""
+        hiding = [k for k in self.errors if self.traits[k].has_hidden]
         last = max((k for k in hiding if self.traits[k].refines), default=0)
         return [k for k in hiding if k < last and not self.traits[k].stands_apart]
 
@@ -273,10 +272,14 @@ class HiddenErrors:
 
     @property
     def is_open(self) -> bool:
-        """Whether a further set of hidden samples may change the weights."""
+        """Whether a further set of hidden samples may change the weights.
+
+        A candidate and one that refines it are no rivals here: a weight of its own is between them already.
+        """
         if self.is_row:
             return len(self.rivals()) > 1
-        return len(self.clusters) < ENOUGH and len(self.rivals()) > 1 and self.is_hopeful
+        rivals = [k for k in self.rivals() if k not in self._refined]
+        return len(self.clusters) < ENOUGH and len(rivals) > 1 and self.is_hopeful
 
     @property
     def is_hopeful(self) -> bool:

@@ -9,7 +9,8 @@ from torch.nn.functional import avg_pool2d
 
 import coordnet as cn
 from coordnet.priors.denoiser import pictures
-from coordnet.priors.denoiser.pictures import SYMMETRIES, LatticeDenoiser, turned, turned_back
+from coordnet.priors.denoiser.pictures import NEARBY, SYMMETRIES, LatticeDenoiser, surroundings, turned, turned_back
+from tests.helpers import synthetic_photograph
 
 
 def blur(x, sigma):
@@ -160,3 +161,31 @@ def test_layers_of_networks_multiply_bfloat16_from_a_standard_deviation_on(monke
     torch.testing.assert_close(exact, super(Layer, prior.f).forward(x[None])[0].detach(), atol=1e-6, rtol=1e-6)
     function = cn.Denoiser(blur)
     assert torch.equal(LatticeDenoiser(function, rounded_from=0)(x, 0.1), LatticeDenoiser(function)(x, 0.0))
+
+
+def test_surroundings_of_gaps_are_windows_that_leave_out_what_is_far():
+    sought = torch.zeros(1, 300, 300, dtype=torch.bool)
+    sought[0, 10:20, 40:60] = sought[0, 250, 250] = True
+    near, far = surroundings(sought)
+    assert near == (slice(0, 20 + NEARBY), slice(40 - NEARBY, 60 + NEARBY))
+    assert far == (slice(250 - NEARBY, 251 + NEARBY), slice(250 - NEARBY, 251 + NEARBY))
+    assert surroundings(sought.expand(2, 4, 300, 300)) == [near, far]  # gaps of any frame
+    sought[0, ::50, ::50] = True
+    assert surroundings(sought) == [(slice(0, 251 + NEARBY), slice(0, 251 + NEARBY))]
+    sought[0, 280, 280] = sought[0, 99] = True
+    assert surroundings(sought) == [(slice(None), slice(None))]
+
+
+def test_what_is_far_from_gaps_is_not_denoised():
+    """A hole in the corner of a picture is filled by windows of 40×40 pixels alone."""
+    shapes, truth = set(), synthetic_photograph(96, 96)
+    known = torch.ones(96, 96)
+    known[:8, :8] = 0
+
+    def seen(x, sigma):
+        shapes.add(tuple(x.shape[2:]))
+        return x
+
+    samples = cn.sample(truth, known)
+    cn.Denoiser(seen).plan(cn.FourierEncoding.like(samples), samples.geometry).fit(samples.values)
+    assert shapes and max(h * w for h, w in shapes) < 96 * 96 / 2

@@ -130,7 +130,7 @@ def test_added_noise_gives_nearly_the_weight_of_two_errors_that_are_known():
     for seed in range(3):
         best = 0.1**2 / (0.1**2 + 0.07**2)
         found = weighed_against_an_offset(111, 0.1, 0.07, seed)
-        assert found.weight == pytest.approx(best * (2 - best), abs=0.02)
+        assert found.weight == pytest.approx(best, abs=0.02)
         left = ((1 - found.weight) * 0.1) ** 2 + (found.weight * 0.07) ** 2
         assert found.ratio == pytest.approx(left / 0.1**2, rel=0.1)
 
@@ -144,7 +144,18 @@ def test_a_denoiser_that_changes_nothing_has_no_weight_where_few_points_tell_the
         assert bool(found.weight) == known
         if known:
             share = (0.1**2 / 0.08**2 - 1) / (0.1**2 / 0.08**2 + ADDED**2)
-            assert found.weight == pytest.approx(share * (2 - share), rel=0.1)
+            assert found.weight == pytest.approx(share, rel=0.15)
+
+
+def test_half_a_deviation_is_added_to_the_weight_that_noise_gives(monkeypatch):
+    weights = {}
+    for added in (0.0, 0.5, 1.0):
+        monkeypatch.setattr(weighed_module, "ADDED_DEVIATIONS", added)
+        weights[added] = weighed_against_an_offset(111, 0.1, 0.07, 0).weight
+    best = 0.1**2 / (0.1**2 + 0.07**2)
+    assert weights[0.0] == pytest.approx(best, abs=0.02)
+    assert weights[0.0] < weights[0.5] < weights[1.0] < 1
+    assert weights[0.5] == pytest.approx((weights[0.0] + weights[1.0]) / 2)
 
 
 def test_noise_is_added_as_clipping_left_it():
@@ -498,6 +509,29 @@ def test_a_sum_has_to_be_surely_better_than_it_as_than_the_local_estimate():
     local, denoiser = (prior.plan(encoding, samples.geometry) for prior in (cn.Local(), cn.Denoiser(identity)))
     assert local.understates and denoiser.understates
     assert denoiser.refines and not local.refines
+
+
+def test_kriging_is_not_promising_for_what_a_denoiser_gains():
+    denoiser, local = cn.Denoiser(identity), cn.Local()
+    assert denoiser.stationary == cn.Adaptive() and replace(denoiser, pilot=local).stationary == local.pilot
+    samples = cn.sample(torch.zeros(256, 256, 1), "random:0.5")
+    kriging = cn.Kriging().plan(cn.FourierEncoding.like(samples), samples.geometry)
+    assert kriging.is_promising({cn.Adaptive(): 1.0}, 1.0)
+    assert not kriging.is_promising({cn.Adaptive(): 9.0, denoiser: 1.0}, 9.0)
+
+
+@pytest.mark.slow
+def test_it_is_compared_at_all_hidden_samples_that_gave_its_weight():
+    """A few windows of this picture tell that only fits remain that hid samples themselves."""
+    truth = synthetic_photograph(96, 96)
+
+    def halfway(x, sigma):
+        return (x + known_in_any_range(x, sigma, truth)) / 2
+
+    fit = cn.fit(cn.sample(truth, "random:0.5", generator=torch.Generator().manual_seed(0)), prior=cn.Denoiser(halfway))
+    candidate = next(c for c in fit.report.candidates if c.prior.startswith("denoiser"))
+    assert candidate.weight > 0.99
+    assert candidate.hold_out_psnr == pytest.approx(fit.report.fits[0].hold_out_psnr["denoiser"], abs=1e-3)
 
 
 def test_alone_it_starts_at_a_pilot():
