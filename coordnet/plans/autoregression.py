@@ -17,9 +17,9 @@ from coordnet.linalg.operators import LinearOperator
 Found = tuple[Float[np.ndarray, " _"], float]
 
 LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that of the signal, below which it is rounding
-# Such a variance below which a signal is taken for tones, and by what factors more terms than Burg's tell them, of which
-# the first is taken that has runs. Of 12 rows of tones and smooth curves with gaps, 10 are filled 25 to 160 dB better than with
-# Burg's alone, and none is 3 dB worse.
+# Such a variance below which a signal is taken for tones, and how many times more terms than Burg's tell these; the
+# first that has runs is taken. Of 17 rows of tones and smooth curves with gaps, 12 are filled by 2 to 170 dB
+# better than by Burg's, and one is 3 dB worse.
 NEARLY_EXACT, MORE_TERMS = 1e-10, (4, 2, 1)
 MOST_ENTRIES = 2**23  # entries of the least squares at most
 DAMPINGS = 2.0 ** -np.arange(30, 5, -1)  # falls of a pole's modulus that are tried in turn, until all are within 1
