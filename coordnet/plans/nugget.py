@@ -59,10 +59,11 @@ SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 
 # Gain in log-likelihood by sample from which on an autoregression is far likelier than these: tones and resonances have
 # 0.13 to 2, others at most 0.09.
 FAR_LIKELIER = 0.1
-# Quantile of its spectrum that is noise, and frequencies that tell it. On 16 rows of tones and of a day's course with
-# noise, 0.1 finds 0.57 to 0.81 of the noise's deviation, and 0.3 finds 0.75 to 0.91.
-FLOOR_QUANTILE, FREQUENCIES = 0.3, 2**13
-FEW_TERMS = 4  # terms of an autoregression up to which it has no noise, which adds terms to the two of a resonance
+# Quantile of its spectrum that is noise, how many times that the median power may be if the spectrum has a flat floor,
+# and the frequencies that tell these. On 16 rows of tones and of a day's course with noise, the quantile finds 0.75 to
+# 0.91 of the noise's deviation, and the median power is at most 1.5 times that in 14. Without noise it is 2 to 10 times
+# that in sunspots, the temperature of a sea and damped resonances.
+FLOOR_QUANTILE, FLAT, FREQUENCIES = 0.3, 1.5, 2**13
 LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
 HALF_WITHIN = 0.6745  # deviations of a normal distribution within which half of the values are
 LIKELIER = 4.0  # least gain in log-likelihood by noise that all windows of a lattice share
@@ -199,8 +200,8 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     it is the greatest one. Beside the processes of windows there are fractional Gaussian noises, whose power falls with
     the power 2H - 1 of the frequency.
 
-    None of these explains tones and resonances. Where one autoregression is far likelier than all of them, both are
-    those of it.
+    None of these explains tones among noise. Where one autoregression whose spectrum has a flat floor is far likelier
+    than all of them, its likelihood is returned, and the variance is at least that of its noise.
 
     Mandelbrot and van Ness, "Fractional Brownian motions, fractional noises and applications" (1968).
     """
@@ -209,11 +210,12 @@ def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
     kinds = [*_window_covariances((len(y),)), *map(decomposed, rough)]
     totals, noises = map(np.array, zip(*(_of_one_variance(k, y, ROW_NUGGETS) for k in kinds), strict=True))
-    greatest, autoregressed = float(np.max(totals)), _autoregressed(y)
-    if autoregressed[0] > greatest + FAR_LIKELIER * y.size:
-        return autoregressed
+    greatest, (likelihood, floor) = float(np.max(totals)), _autoregressed(y)
     likely = totals >= greatest - LIKELY
-    return greatest, float((np.max if likely[:, -1].any() else np.min)(noises[likely]))
+    variance = float((np.max if likely[:, -1].any() else np.min)(noises[likely]))
+    if likelihood > greatest + FAR_LIKELIER * y.size:
+        return likelihood, max(variance, floor)
+    return greatest, variance
 
 
 def _of_one_variance(
@@ -228,15 +230,16 @@ def _of_one_variance(
 def _autoregressed(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
     """Return the log-likelihood of windows of one autoregression, less its order, and the variance of its noise.
 
-    That is a low power of its spectrum, or 0 if few terms explain the windows.
+    That is a low power of its spectrum. If the spectrum has no flat floor it tells no noise, and the logarithm is -inf.
     """
     y = y - y.mean()
     a, left = autoregression(y, len(y) // 2)
     power = left * np.square(y).mean() / np.square(np.abs(np.fft.fft(a, FREQUENCIES)))
+    floor, half = np.quantile(power, (FLOOR_QUANTILE, 0.5))
+    if half > FLAT * floor:
+        return -math.inf, 0.0
     k = decomposed(toeplitz(np.fft.ifft(power).real[: len(y)] / power.mean()))
-    order = len(a) - 1
-    noise = float(np.quantile(power, FLOOR_QUANTILE)) if order > FEW_TERMS else 0.0
-    return float(_of_one_variance(k, y, np.zeros(1))[0][0]) - order, noise
+    return float(_of_one_variance(k, y, np.zeros(1))[0][0]) - (len(a) - 1), float(floor)
 
 
 def unpredicted(

@@ -7,6 +7,7 @@ from scipy.signal import lfilter
 
 import coordnet as cn
 from coordnet.noise.white import noise_level
+from coordnet.plans import nugget
 from coordnet.plans.matern import covariance
 from coordnet.plans.nugget import row_noise
 
@@ -64,10 +65,33 @@ def test_the_level_of_noise_among_tones_is_the_floor_of_their_spectrum(sigma):
 
 
 def test_a_resonance_has_no_noise_though_its_spectrum_has_a_floor():
-    """Without noise an autoregression of three terms explains it, and with noise one of six."""
+    """With noise the floor of the spectrum of its autoregression is flat, and without noise it is not."""
     x = lfilter([1.0], [1.0, -0.86, 0.9], np.random.default_rng(4).standard_normal(len(NODES)))
     assert row_noise(x[:, None]) < 0.02
     assert row_noise((x + noise(2.0))[:, None]) == pytest.approx(2.0, rel=0.1)
+
+
+def test_many_tones_do_not_hide_their_noise():
+    """Processes of windows explain them nearly as well without noise, but one autoregression is far likelier."""
+    x = sum(np.cos(frequency * NODES + k) for k, frequency in enumerate((0.07, 0.2, 0.45, 0.8, 1.1)))
+    assert row_noise((x + noise(0.1, 1))[:, None]) == pytest.approx(0.1, rel=0.15)
+
+
+def test_the_floor_of_damped_resonances_is_not_taken_for_noise():
+    x = sum(
+        size * lfilter([1.0], [1.0, -2 * r * np.cos(angle), r * r], np.random.default_rng(seed).standard_normal(1100))
+        for size, r, angle, seed in ((1.0, 0.95, 0.4, 24), (2.0, 0.98, 1.2, 25))
+    )[500:]
+    assert row_noise(x[:, None]) < 0.01 * x.std()
+
+
+def test_the_variances_of_equally_likely_explanations_are_averaged(monkeypatch):
+    """Those that are less likely by more than a limit have no weight."""
+    shared = nugget.SharedNoise(1.0, 10.0, np.array([10.0]))
+    monkeypatch.setattr(nugget, "_shared_noise", lambda *_: shared)
+    for likelihood, variance in ((9.0, (1 + 0 + 4) / 3), (6.0, 1 / 2), (12.0, 4.0)):
+        monkeypatch.setattr(nugget, "_alike", lambda _, value=likelihood: (value, 4.0))
+        assert row_noise(noise(1.0)[:64, None]) == pytest.approx(variance**0.5)
 
 
 def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):
