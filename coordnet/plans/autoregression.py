@@ -22,6 +22,7 @@ LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that o
 # better than by Burg's, and one is 3 dB worse.
 NEARLY_EXACT, MORE_TERMS = 1e-10, (4, 2, 1)
 MOST_ENTRIES = 2**23  # entries of the least squares at most
+QUIET = 0.5  # mean square of runs, relative to that of the signal, up to which they are its quiet parts
 DAMPINGS = 2.0 ** -np.arange(30, 5, -1)  # falls of a pole's modulus that are tried in turn, until all are within 1
 DIAGONAL_SURPLUS = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
 
@@ -64,6 +65,7 @@ def lines_refined(u: Float[np.ndarray, "n signals"], burg: Found, known: Bool[np
 
     Burg's recursion shifts the lines of a spectrum, so that a tone is out of phase in the middle of a gap. Burg's
     autoregression is returned where it leaves less: poles beyond the unit circle are drawn into it, which may be worse.
+    So it is if all long runs are quiet ones.
 
     Notes
     -----
@@ -74,9 +76,10 @@ def lines_refined(u: Float[np.ndarray, "n signals"], burg: Found, known: Bool[np
     for terms in [more * order for more in (MORE_TERMS if burg[1] < NEARLY_EXACT else (1,))]:
         if not 0 < terms < len(u) or 2 * u.size * terms > MOST_ENTRIES:
             continue
-        runs = sliding_window_view(known, terms + 1).all(1)
-        if 2 * int(runs.sum()) * u.shape[1] >= 2 * terms:
-            found = _least_squares(sliding_window_view(u, terms + 1, 0)[runs].reshape(-1, terms + 1))
+        whole = sliding_window_view(known, terms + 1).all(1)
+        runs = sliding_window_view(u, terms + 1, 0)[whole].reshape(-1, terms + 1)
+        if len(runs) >= terms and np.square(runs).mean() > QUIET:
+            found = _least_squares(runs)
             return found if found and found[1] <= burg[1] else burg
     return burg
 
@@ -90,12 +93,13 @@ def _least_squares(runs: Float[np.ndarray, "runs order_and_one"]) -> Found | Non
     terms = both.shape[1] - 1
     ridge = math.sqrt(LEAST_LEFT * len(both)) * np.eye(terms)
     equations = np.concatenate([np.concatenate([both[:, 1:], both[:, :1]], 1), np.pad(ridge, ((0, 0), (0, 1)))])
-    r = np.linalg.qr(equations, mode="r")
+    r: Any = np.linalg.qr(equations, mode="r")
     a = np.append(1.0, -solve_triangular(r[:terms, :terms], r[:terms, terms]))
     for fall in DAMPINGS:
         damped = a * (1 - fall) ** np.arange(terms + 1)
         if _is_stable(damped):
-            return damped, max(float(np.square(both @ damped).mean()), LEAST_LEFT)
+            left = np.square(both @ damped).mean() / np.square(both).mean()
+            return damped, max(float(left), LEAST_LEFT)
     return None
 
 

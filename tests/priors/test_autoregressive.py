@@ -79,6 +79,16 @@ def test_the_autoregression_of_least_squares_is_burgs_for_noise_and_for_what_gro
     np.testing.assert_array_equal(a, burg[0])
 
 
+def test_quiet_parts_do_not_tell_the_lines_of_loud_ones():
+    """Only the quiet half has runs as long as the terms of Burg's autoregression, most of which loud runs tell."""
+    u, known = process(800), np.ones(800, bool)
+    u[:400, 0] = 0.1 * np.sin(0.5 * np.arange(400)) + 0.01 * np.random.default_rng(3).standard_normal(400)
+    known[400::6] = False
+    (a, _), burg = refined(u / np.sqrt(np.square(u[known]).mean()), known)
+    assert len(a) > 3
+    np.testing.assert_array_equal(a, burg[0])
+
+
 def test_tones_are_filled_but_for_rounding():
     t, known = np.arange(600.0), mask(600)
     y = torch.from_numpy(np.cos(2 * np.pi * t / 31.7) + 0.6 * np.cos(2 * np.pi * t / 12.3 + 1) + 0.8 * np.cos(t / 9))
