@@ -1,4 +1,4 @@
-"""Burg's autoregression of rows with gaps, and the best linear unbiased prediction of these from both sides."""
+"""Autoregressions of rows with gaps, and the best linear unbiased prediction of these from both sides."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ from torch import Tensor
 from coordnet.linalg.operators import LinearOperator
 
 # The coefficients of an autoregression, the first of which is 1, and the variance that it leaves of the signal's.
-Found = tuple[Float[np.ndarray, " _"], float]
+Autoregression = tuple[Float[np.ndarray, " _"], float]
 
 LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that of the signal, below which it is rounding
 # Such a variance below which a signal is taken for tones, and how many times more terms than Burg's tell these; the
@@ -22,12 +22,14 @@ LEAST_LEFT = 1e-13  # variance that an autoregression leaves, relative to that o
 # better than by Burg's, and one is 3 dB worse.
 NEARLY_EXACT, MORE_TERMS = 1e-10, (4, 2, 1)
 MOST_ENTRIES = 2**23  # entries of the least squares at most
-QUIET = 0.5  # mean square of runs, relative to that of the signal, up to which they are its quiet parts
+QUIET_RUNS = 0.5  # mean square of runs, relative to that of the signal, up to which they are its quiet parts
 DAMPINGS = 2.0 ** -np.arange(30, 5, -1)  # falls of a pole's modulus that are tried in turn, until all are within 1
 DIAGONAL_SURPLUS = 1e-14  # relative increase of the diagonal of matrices that rounding might make indefinite
 
 
-def autoregression(u: Float[np.ndarray, "n signals"], most: int, known: Bool[np.ndarray, " n"] | None = None) -> Found:
+def autoregression(
+    u: Float[np.ndarray, "n signals"], most: int, known: Bool[np.ndarray, " n"] | None = None
+) -> Autoregression:
     """Return a with a_0 = 1, so that Σ a_k u_(i-k) is white, and its variance relative to that of u.
 
     They are Burg's autoregression of the order of the least AICc.
@@ -60,7 +62,9 @@ def autoregression(u: Float[np.ndarray, "n signals"], most: int, known: Bool[np.
     return min(tried, key=lambda each: each[0])[1:]
 
 
-def lines_refined(u: Float[np.ndarray, "n signals"], burg: Found, known: Bool[np.ndarray, " n"]) -> Found:
+def lines_refined(
+    u: Float[np.ndarray, "n signals"], burg: Autoregression, known: Bool[np.ndarray, " n"]
+) -> Autoregression:
     """Return the autoregression that predicts known runs of signals forwards and backwards with the least squares.
 
     Burg's recursion shifts the lines of a spectrum, so that a tone is out of phase in the middle of a gap. Burg's
@@ -78,13 +82,13 @@ def lines_refined(u: Float[np.ndarray, "n signals"], burg: Found, known: Bool[np
             continue
         whole = sliding_window_view(known, terms + 1).all(1)
         runs = sliding_window_view(u, terms + 1, 0)[whole].reshape(-1, terms + 1)
-        if len(runs) >= terms and np.square(runs).mean() > QUIET:
+        if len(runs) >= terms and np.square(runs).mean() > QUIET_RUNS:
             found = _least_squares(runs)
             return found if found and found[1] <= burg[1] else burg
     return burg
 
 
-def _least_squares(runs: Float[np.ndarray, "runs order_and_one"]) -> Found | None:
+def _least_squares(runs: Float[np.ndarray, "runs order_and_one"]) -> Autoregression | None:
     """Return the stable autoregression of runs and their reverses; None if there is none.
 
     Coefficients are drawn to 0 as by white noise of the variance ``LEAST_LEFT``.

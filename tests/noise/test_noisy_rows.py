@@ -7,9 +7,9 @@ from scipy.signal import lfilter
 
 import coordnet as cn
 from coordnet.noise.white import noise_level
-from coordnet.plans import nugget
 from coordnet.plans.matern import covariance
-from coordnet.plans.nugget import row_noise
+from coordnet.plans.nugget import SharedNoise
+from coordnet.plans.row_noise import row_noise
 
 NODES = np.arange(700)
 BETWEEN = np.abs(NODES[:, None] - NODES)
@@ -87,15 +87,15 @@ def test_the_floor_of_damped_resonances_is_not_taken_for_noise():
 
 def test_the_variances_of_equally_likely_explanations_are_averaged(monkeypatch):
     """Those that are less likely by more than a limit have no weight."""
-    shared = nugget.SharedNoise(1.0, 10.0, np.array([10.0]))
-    monkeypatch.setattr(nugget, "_shared_noise", lambda *_: shared)
+    shared = SharedNoise(1.0, 10.0, np.array([10.0]))
+    monkeypatch.setattr("coordnet.plans.row_noise.shared_noise", lambda *_: shared)
     for likelihood, variance in ((9.0, (1 + 0 + 4) / 3), (6.0, 1 / 2), (12.0, 4.0)):
-        monkeypatch.setattr(nugget, "_alike", lambda _, value=likelihood: (value, 4.0))
+        monkeypatch.setattr("coordnet.plans.row_noise._alike", lambda _, value=likelihood: (value, 4.0))
         assert row_noise(noise(1.0)[:64, None]) == pytest.approx(variance**0.5)
 
 
 def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):
-    monkeypatch.setattr("coordnet.plans.nugget.MOST_WINDOWS", 3)
+    monkeypatch.setattr("coordnet.plans.row_noise.MOST_WINDOWS", 3)
     is_seen = NODES % 318 < 64  # windows begin at 0, 318 and 636
     y = process(1.5, 15.0, 0) + noise(1.0) * np.where(is_seen, 0.1, 10.0)
     assert row_noise(y[:, None]) == pytest.approx(0.1, rel=0.25)
