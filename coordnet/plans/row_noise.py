@@ -34,13 +34,11 @@ LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interva
 def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     """Return the standard deviation of white noise on a whole row, whose channels are in one unit.
 
-    Its variance is the mean over what explains the windows of the row, weighed by Akaike's criterion: a process of each
-    window's own, with noise that all share (``shared_noise``) or without any, and one process of all windows
-    (``_alike``), whose parameters are fewer. Each parameter counts 1 in the logarithm of the likelihood. What is less
-    likely than another explanation by more than ``LIKELY`` has no weight, so that a row may have no noise at all.
+    It is that of the likeliest explanation of the row's windows: a process of each window's own, with noise that all
+    share (``shared_noise``) or without any, or one process of all windows (``_alike``), whose parameters are fewer. By
+    Akaike's criterion each parameter counts 1 in the logarithm of the likelihood.
 
-    Akaike, "A new look at the statistical model identification" (1974); Burnham and Anderson, "Model selection and
-    multimodel inference" (2002), section 2.9, has the weights.
+    Akaike, "A new look at the statistical model identification" (1974).
     """
     length = min(len(row), ROW_WINDOW)
     spare = len(row) - length
@@ -49,11 +47,11 @@ def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
     y = y[:, np.ptp(y, axis=0) > 0]
     if y.size == 0:
         return 0.0
-    shared, fewer = shared_noise(y, window_covariances((length,))), 2 * y.shape[1] - 1
-    own = [(shared.likelihood - fewer, shared.variance), (float(shared.without.sum()) - fewer, 0.0)]
-    likelihoods, variances = np.array([*own, _alike(y)]).T
-    weights = np.exp(likelihoods - likelihoods.max()) * (likelihoods >= likelihoods.max() - LIKELY)
-    return math.sqrt(float(weights @ variances / weights.sum()))
+    shared = shared_noise(y, window_covariances((length,)))
+    fewer = 2 * y.shape[1] - 1  # parameters: each window has a variance and a scale of its own, beside the noise
+    likelihood, variance = _alike(y)
+    explained = (likelihood + fewer, variance), (shared.likelihood, shared.variance), (float(shared.without.sum()), 0.0)
+    return math.sqrt(max(explained)[1])
 
 
 def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:

@@ -85,13 +85,13 @@ def test_the_floor_of_damped_resonances_is_not_taken_for_noise():
     assert row_noise(x[:, None]) < 0.01 * x.std()
 
 
-def test_the_variances_of_equally_likely_explanations_are_averaged(monkeypatch):
-    """Those that are less likely by more than a limit have no weight."""
-    shared = SharedNoise(1.0, 10.0, np.array([10.0]))
-    monkeypatch.setattr("coordnet.plans.row_noise.shared_noise", lambda *_: shared)
-    for likelihood, variance in ((9.0, (1 + 0 + 4) / 3), (6.0, 1 / 2), (12.0, 4.0)):
-        monkeypatch.setattr("coordnet.plans.row_noise._alike", lambda _, value=likelihood: (value, 4.0))
-        assert row_noise(noise(1.0)[:64, None]) == pytest.approx(variance**0.5)
+def test_the_likeliest_explanation_tells_the_noise_after_its_parameters_are_counted(monkeypatch):
+    """One window has a variance and a scale of its own beside the noise, and what all windows share one less."""
+    monkeypatch.setattr("coordnet.plans.row_noise._alike", lambda _: (9.0, 4.0))
+    for likelihood, without, deviation in ((10.1, 9.0, 1.0), (9.9, 9.8, 2.0), (10.1, 10.2, 0.0)):
+        shared = SharedNoise(1.0, likelihood, np.array([without]))
+        monkeypatch.setattr("coordnet.plans.row_noise.shared_noise", lambda *_, found=shared: found)
+        assert row_noise(noise(1.0)[:64, None]) == deviation
 
 
 def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):
