@@ -20,7 +20,7 @@ from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.noise.white_level import white_level
 from coordnet.noise.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.noise.windows import quantile_of_mean, with_energy
-from coordnet.plans.nugget import row_noise
+from coordnet.plans.row_noise import row_noise
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import units_of
 

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.linalg import toeplitz
 from scipy.optimize import nnls
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from coordnet.plans.autoregression import autoregression
 from coordnet.plans.hold_out import middle
 from coordnet.plans.matern import Decomposed, covariance, decomposed, pivoted, restricted_likelihoods
 from coordnet.sampling.axes import ByAxes
@@ -45,23 +43,8 @@ WINDOW_SMOOTHNESSES, WINDOW_SCALES = (0.5, 1.5, 2.5), (1.0, 2.0, 4.0, 8.0, 16.0,
 # as if it had noise otherwise. Exponents p of covariances exp(-r^p), and their scales: rough signals without noise.
 STRETCH, STRETCHED_SMOOTHNESSES, STRETCHED_SCALES = 3.0, (0.5, 1.5), (1.0, 2.0, 4.0, 8.0)
 ROUGH_EXPONENTS, ROUGHEST_EXPONENTS, ROUGH_SCALES = (0.75, 1.25, 1.5), (0.25, 0.5), (1.0, 4.0, 16.0, 64.0)
-# Samples of a window of a whole row, and the largest number of windows. ``ROW_NOISES`` are the variances of noise that
-# are tried, relative to the mean square of the windows, and ``ROW_NUGGETS`` those relative to the variance of a
-# window's process. On 30 rows with noise of 2 to 30 % of their deviation, windows of 128 and 196 samples estimate it
-# worse, as more rows change within them; with 32 samples more rows seem to have noise.
-ROW_WINDOW, MOST_WINDOWS = 64, 200
-ROW_NOISES, ROW_NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspace(1e-7, 1e3, 31)])
-# Exponents H of fractional Gaussian noises that may explain a row alone; with 0.5 it is white. Of 25 rows with noise of
-# 0.01, 0.03, 0.05 and 0.1 of the range, 5 estimates are worse than the noisy row, 17 without ``_alike``. On 62 others
-# the means of two panels change by 0.2 to 0.9 dB below 0.05, and by -0.2 and -0.3 dB for 0.1: a few keep their noise.
-HURST = (0.6, 0.75, 0.9)
-SHORT_SCALES = (0.5, 0.7, 1.4)  # scales in samples of autoregressions of order 1 that may, too
-# Gain in log-likelihood by sample from which on an autoregression is far likelier than these: tones and resonances have
-# 0.13 to 2, others at most 0.09.
-FAR_LIKELIER = 0.1
-FLOOR_QUANTILE, FREQUENCIES = 0.1, 2**13  # quantile of its spectrum that is noise, and frequencies that tell it
-FEW_TERMS = 4  # terms of an autoregression up to which it has no noise, which adds terms to the two of a resonance
-LIKELY = 1.92  # fall of the logarithm of the likelihood at an end of an interval of 95 %
+# Variances of noise that are tried on windows, relative to their mean square, and relative to a window's process.
+NOISES, NUGGETS = np.geomspace(1e-8, 4, 98), np.array([0.0, *np.geomspace(1e-7, 1e3, 31)])
 HALF_WITHIN = 0.6745  # deviations of a normal distribution within which half of the values are
 LIKELIER = 4.0  # least gain in log-likelihood by noise that all windows of a lattice share
 MOST_LATTICE_WINDOWS = 64  # windows of a lattice that tell its noise at most, spread over it
@@ -152,7 +135,7 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
         return 0.0
     y = y[:, np.linspace(0, y.shape[1] - 1, min(y.shape[1], MOST_LATTICE_WINDOWS)).round().astype(int)]
     smooth, plain, roughest = _lattice_covariances(window)
-    shared = _shared_noise(y, smooth)
+    shared = shared_noise(y, smooth)
     rivals = [*plain, *roughest] if channels == 1 else plain  # texture of one channel may be nearly white
     without = [restricted_likelihoods(k, y[:, None], np.zeros(1))[0][:, 0] for k in rivals]
     gain = shared.likelihood - np.max([shared.without, *without], 0).sum()
@@ -162,79 +145,6 @@ def _lattice_variance(values: Float[np.ndarray, "*lattice channels"]) -> float:
     shows = SHOWS * float(np.square(errors).mean()) < shared.variance
     is_noise = gain > LIKELIER and shows and LEAST_ERROR * shared.variance < usual
     return shared.variance if is_noise else 0.0
-
-
-def row_noise(row: Float[np.ndarray, "length channels"]) -> float:
-    """Return the standard deviation of white noise on a whole row, whose channels are in one unit.
-
-    It is the one of greatest likelihood for all windows of the row (``_shared_noise``); 0 if processes without noise
-    are likelier. Where one process without noise explains all windows, as its parameters are fewer, the noise is what
-    it leaves (``_alike``): by Akaike's criterion each parameter counts 1 in the logarithm.
-
-    Akaike, "A new look at the statistical model identification" (1974).
-    """
-    length = min(len(row), ROW_WINDOW)
-    spare = len(row) - length
-    firsts = np.linspace(0, spare, min(math.ceil(spare / length) + 1, MOST_WINDOWS)).round().astype(int)
-    y = sliding_window_view(row, length, 0)[firsts].reshape(-1, length).T
-    y = y[:, np.ptp(y, axis=0) > 0]
-    if y.size == 0:
-        return 0.0
-    shared, (alike, low) = _shared_noise(y, _window_covariances((length,))), _alike(y)
-    own = shared.without.sum()
-    fewer = 2 * y.shape[1] - 1  # parameters: each window has a variance and a scale of its own, beside the noise
-    if max(shared.likelihood, own) < alike + fewer:
-        return low
-    return math.sqrt(shared.variance) if shared.likelihood > own else 0.0
-
-
-def _alike(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
-    """Return the log-likelihood of windows that all have one process of one variance, and the deviation of the noise.
-
-    The likelihood is that without noise. The deviation is the least one within ``LIKELY`` of the greatest likelihood: a
-    row that varies nearly like noise all along can hardly be told from it, and smoothing would cost more than it can
-    gain. If white noise alone is as likely, it is the greatest one. Beside the processes of windows there are
-    fractional Gaussian noises, whose power falls with the power 2H - 1 of the frequency.
-
-    None of these explains tones and resonances. Where one autoregression is far likelier than all of them, the variance
-    is at least the lowest power of its spectrum.
-
-    Mandelbrot and van Ness, "Fractional Brownian motions, fractional noises and applications" (1968).
-    """
-    lags = np.abs(np.subtract.outer(np.arange(len(y)), np.arange(len(y))))
-    rough = [0.5 * ((lags + 1) ** e - 2 * lags**e + np.abs(lags - 1) ** e) for e in 2 * np.array(HURST)]
-    rough += [covariance(0.5, lags / scale) for scale in SHORT_SCALES]
-    kinds = [*_window_covariances((len(y),)), *map(decomposed, rough)]
-    totals, noises = map(np.array, zip(*(_of_one_variance(k, y, ROW_NUGGETS) for k in kinds), strict=True))
-    likely = totals >= np.max(totals) - LIKELY
-    chosen = np.max if likely[:, -1].any() else np.min
-    variance, (likelihood, power) = chosen(noises[likely]), _autoregressed(y)
-    if likelihood > np.max(totals) + FAR_LIKELIER * y.size:
-        variance = max(variance, power)
-    return float(np.max(totals, 0)[0]), math.sqrt(variance)
-
-
-def _of_one_variance(
-    k: Decomposed, y: Float[np.ndarray, "samples windows"], nuggets: Float[np.ndarray, " m"]
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Return the log-likelihood of windows that share one variance of a process, and of the noise, for each nugget."""
-    likelihoods, variances = restricted_likelihoods(k, y[:, None], nuggets)
-    shared = variances.mean(0)
-    return (likelihoods + 0.5 * (len(y) - 1) * np.log(variances / shared)).sum(0), shared * nuggets
-
-
-def _autoregressed(y: Float[np.ndarray, "samples windows"]) -> tuple[float, float]:
-    """Return the log-likelihood of windows of one autoregression, less its order, and the variance of its noise.
-
-    That is the lowest power of its spectrum, or 0 if few terms explain the windows.
-    """
-    y = y - y.mean()
-    a, left = autoregression(y, len(y) // 2)
-    power = left * np.square(y).mean() / np.square(np.abs(np.fft.fft(a, FREQUENCIES)))
-    k = decomposed(toeplitz(np.fft.ifft(power).real[: len(y)] / power.mean()))
-    order = len(a) - 1
-    noise = float(np.quantile(power, FLOOR_QUANTILE)) if order > FEW_TERMS else 0.0
-    return float(_of_one_variance(k, y, np.zeros(1))[0][0]) - order, noise
 
 
 def unpredicted(
@@ -274,24 +184,24 @@ class SharedNoise(NamedTuple):
     without: Float[np.ndarray, " windows"]  # that of each window, by the likeliest process without noise
 
 
-def _shared_noise(y: Float[np.ndarray, "samples windows"], processes: Sequence[Decomposed]) -> SharedNoise:
+def shared_noise(y: Float[np.ndarray, "samples windows"], processes: Sequence[Decomposed]) -> SharedNoise:
     """Return the noise of greatest likelihood for windows, each of which has the process that suits it best beside it.
 
     With the variance v of a process of largest likelihood l for a nugget g, the likelihood for noise of variance s², so
     that the process has s² / g, is l - f / 2 (r - 1 - log r) with r = v g / s² and f degrees of freedom.
     """
-    by_process = [restricted_likelihoods(k, y[:, None], ROW_NUGGETS) for k in processes]
+    by_process = [restricted_likelihoods(k, y[:, None], NUGGETS) for k in processes]
     likelihoods, variances = (np.stack(part, 1) for part in zip(*by_process, strict=True))
-    tried, totals = float(np.square(y - y.mean(0)).mean()) * ROW_NOISES, []
+    tried, totals = float(np.square(y - y.mean(0)).mean()) * NOISES, []
     for variance in tried:
-        r = variances[..., 1:] * ROW_NUGGETS[1:] / variance
+        r = variances[..., 1:] * NUGGETS[1:] / variance
         totals.append((likelihoods[..., 1:] - 0.5 * (len(y) - 1) * (r - 1 - np.log(r))).max((1, 2)).sum())
     best = int(np.argmax(totals))
     return SharedNoise(float(tried[best]), float(totals[best]), likelihoods[..., 0].max(1))
 
 
 @lru_cache(maxsize=4)
-def _window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
+def window_covariances(window: tuple[int, ...]) -> list[Decomposed]:
     """Return the covariances of a window's samples under each process that it is compared with."""
     nodes = np.indices(window).reshape(len(window), -1).T
     between = cdist(nodes, nodes)
@@ -322,7 +232,7 @@ def _lattice_covariances(window: tuple[int, ...]) -> tuple[list[Decomposed], ...
         for exponents in (ROUGH_EXPONENTS, ROUGHEST_EXPONENTS)
     )
     white = np.ones(len(nodes)), np.eye(len(nodes))
-    return [*_window_covariances(window), *stretched], [*rough, *lines], [*roughest, white]
+    return [*window_covariances(window), *stretched], [*rough, *lines], [*roughest, white]
 
 
 def _errors(

@@ -8,7 +8,8 @@ from scipy.signal import lfilter
 import coordnet as cn
 from coordnet.noise.white import noise_level
 from coordnet.plans.matern import covariance
-from coordnet.plans.nugget import row_noise
+from coordnet.plans.nugget import SharedNoise
+from coordnet.plans.row_noise import row_noise
 
 NODES = np.arange(700)
 BETWEEN = np.abs(NODES[:, None] - NODES)
@@ -64,14 +65,37 @@ def test_the_level_of_noise_among_tones_is_the_floor_of_their_spectrum(sigma):
 
 
 def test_a_resonance_has_no_noise_though_its_spectrum_has_a_floor():
-    """Without noise an autoregression of three terms explains it, and with noise one of six."""
+    """With noise the floor of the spectrum of its autoregression is flat, and without noise it is not."""
     x = lfilter([1.0], [1.0, -0.86, 0.9], np.random.default_rng(4).standard_normal(len(NODES)))
     assert row_noise(x[:, None]) < 0.02
     assert row_noise((x + noise(2.0))[:, None]) == pytest.approx(2.0, rel=0.1)
 
 
+def test_many_tones_do_not_hide_their_noise():
+    """Processes of windows explain them nearly as well without noise, but one autoregression is far likelier."""
+    x = sum(np.cos(frequency * NODES + k) for k, frequency in enumerate((0.07, 0.2, 0.45, 0.8, 1.1)))
+    assert row_noise((x + noise(0.1, 1))[:, None]) == pytest.approx(0.1, rel=0.15)
+
+
+def test_the_floor_of_damped_resonances_is_not_taken_for_noise():
+    x = sum(
+        size * lfilter([1.0], [1.0, -2 * r * np.cos(angle), r * r], np.random.default_rng(seed).standard_normal(1100))
+        for size, r, angle, seed in ((1.0, 0.95, 0.4, 24), (2.0, 0.98, 1.2, 25))
+    )[500:]
+    assert row_noise(x[:, None]) < 0.01 * x.std()
+
+
+def test_the_likeliest_explanation_tells_the_noise_after_its_parameters_are_counted(monkeypatch):
+    """One window has a variance and a scale of its own beside the noise, and what all windows share one less."""
+    monkeypatch.setattr("coordnet.plans.row_noise._alike", lambda _: (9.0, 4.0))
+    for likelihood, without, deviation in ((10.1, 9.0, 1.0), (9.9, 9.8, 2.0), (10.1, 10.2, 0.0)):
+        shared = SharedNoise(1.0, likelihood, np.array([without]))
+        monkeypatch.setattr("coordnet.plans.row_noise.shared_noise", lambda *_, found=shared: found)
+        assert row_noise(noise(1.0)[:64, None]) == deviation
+
+
 def test_long_rows_tell_their_noise_by_some_windows(monkeypatch):
-    monkeypatch.setattr("coordnet.plans.nugget.MOST_WINDOWS", 3)
+    monkeypatch.setattr("coordnet.plans.row_noise.MOST_WINDOWS", 3)
     is_seen = NODES % 318 < 64  # windows begin at 0, 318 and 636
     y = process(1.5, 15.0, 0) + noise(1.0) * np.where(is_seen, 0.1, 10.0)
     assert row_noise(y[:, None]) == pytest.approx(0.1, rel=0.25)

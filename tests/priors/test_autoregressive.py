@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
-from coordnet.plans.autoregression import GapPrediction, autoregression
+from coordnet.plans.autoregression import GapPrediction, autoregression, lines_refined
 
 DAMPING = np.array([1.0, -2 * 0.95 * np.cos(2.0), 0.95**2])  # poles of modulus 0.95 at 2 radians a step
 GAPS = [slice(60, 80), slice(300, 390), slice(500, 504)]
@@ -52,6 +52,48 @@ def test_runs_beside_a_gap_tell_as_much_as_two_signals():
     separate, together = autoregression(two, 30), autoregression(row, 30, mask(409, [slice(200, 209)]))
     np.testing.assert_allclose(together[0], separate[0])
     assert together[1] == pytest.approx(separate[1])
+
+
+def refined(u, known):
+    burg = autoregression(u, 100, known)
+    return lines_refined(u, burg, known), burg
+
+
+def test_least_squares_tell_the_lines_of_tones_which_burg_shifts():
+    t = np.arange(600.0)
+    tones = np.cos(2 * np.pi * t / 31.7) + 0.6 * np.cos(2 * np.pi * t / 12.3 + 1) + 0.8 * np.cos(t / 9)
+    (a, left), burg = refined(tones[:, None], mask(600))
+    lines = np.exp(1j * np.array([2 * np.pi / 31.7, 2 * np.pi / 12.3, 1 / 9]))
+    far, burgs = (np.abs(lines[:, None] - np.roots(found)).min(1).max() for found in (a, burg[0]))
+    assert far < 1e-6 and burgs > 1e-4
+    assert left < burg[1] and np.abs(np.roots(a)).max() < 1
+
+
+def test_the_autoregression_of_least_squares_is_burgs_for_noise_and_for_what_grows():
+    (a, left), burg = refined(process(2000), mask(2000))
+    np.testing.assert_allclose(a, burg[0], atol=0.02)
+    assert left <= burg[1]
+    growing = np.exp(np.arange(300) / 50)[:, None]
+    growing = (growing - growing.mean()) / growing.std()
+    (a, _), burg = refined(growing, mask(300, [slice(100, 130)]))
+    np.testing.assert_array_equal(a, burg[0])
+
+
+def test_quiet_parts_do_not_tell_the_lines_of_loud_ones():
+    """Only the quiet half has runs as long as the terms of Burg's autoregression, most of which loud runs tell."""
+    u, known = process(800), np.ones(800, bool)
+    u[:400, 0] = 0.1 * np.sin(0.5 * np.arange(400)) + 0.01 * np.random.default_rng(3).standard_normal(400)
+    known[400::6] = False
+    (a, _), burg = refined(u / np.sqrt(np.square(u[known]).mean()), known)
+    assert len(a) > 3
+    np.testing.assert_array_equal(a, burg[0])
+
+
+def test_tones_are_filled_but_for_rounding():
+    t, known = np.arange(600.0), mask(600)
+    y = torch.from_numpy(np.cos(2 * np.pi * t / 31.7) + 0.6 * np.cos(2 * np.pi * t / 12.3 + 1) + 0.8 * np.cos(t / 9))
+    fit = cn.fit(cn.sample(y[:, None], torch.from_numpy(known)), prior=cn.Autoregressive())
+    assert float((fit.render((600,), alignment="sample")[:, 0] - y).abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("nugget", [0.0, 0.2])
