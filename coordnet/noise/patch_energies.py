@@ -61,6 +61,8 @@ def are_alike(energy: Energies) -> bool:
     return float(energy.clamp(min=1e-12).log().var()) < ALIKE * float(polygamma(1, FREEDOM / 2))
 
 
+@torch.inference_mode(mode=False)  # the likelihood has a gradient wherever this is called
+@torch.enable_grad()
 def likeliest_noise(energy: Energies) -> tuple[float, float, float]:
     """Return the likeliest variance of noise beside textures, and what it adds to the log-likelihoods of 1 and of none.
 
@@ -74,8 +76,8 @@ def likeliest_noise(energy: Energies) -> tuple[float, float, float]:
     def unlikelihood(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         p = torch.tensor(parameters, requires_grad=True)
         value = (p[1].square() + p[3].square()) / 2 - (weight * _log_density(bins, p)).sum()
-        value.backward()
-        return float(value.detach()), p.grad.numpy()  # type: ignore[union-attr]
+        (slope,) = torch.autograd.grad(value, p)
+        return float(value.detach()), slope.numpy()
 
     def fit(start: list[float], last: tuple[float, float]) -> Any:
         return minimize(unlikelihood, start, jac=True, method="L-BFGS-B", bounds=[*BOUNDS[:-1], last])

@@ -84,3 +84,11 @@ def test_noise_on_a_texture_without_flat_places_is_told():
     assert noise_level(truth) == 0
     noisy = truth + 0.02 * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
     assert noise_level(noisy) == pytest.approx(0.02, rel=0.08)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_likeliest_noise_is_the_same_where_no_gradients_are_kept(mode, generator):
+    energy = torch.rand(500, generator=generator, dtype=torch.float64) + 0.5
+    with mode():
+        found = likeliest_noise(energy + 0)
+    assert found == likeliest_noise(energy)
