@@ -346,7 +346,7 @@ def test_smooth_fields_take_plates_or_kriging_and_photographs_the_local_prior(pa
     field = cn.fit(cn.sample(waves(40, 40), pattern, **options))
     assert field.report.fits[0].prior.startswith("kriging" if pattern == "every:2" else ("kriging", "plates"))
     assert cn.psnr(on_grid(field), waves(40, 40), data_range=2.0) > 60
-    picture = synthetic_photograph(40, 40)
+    picture = synthetic_photograph(64, 64)
     assert "local" in cn.fit(cn.sample(picture, pattern, **options)).report.used("auto")
 
 
