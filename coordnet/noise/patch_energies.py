@@ -22,16 +22,19 @@ from coordnet.linalg.transforms import cosines
 SIDE, FREEDOM = 8, 16  # side of patches in pixels, and number of their cosines at the highest frequencies of both axes
 INDEPENDENT = 0.3  # share of the patches, which overlap by a half, that count as independent
 WHOLE = 0.95  # least variance in a patch relative to that before clipping
-ENOUGH = 0.1  # share of the patches that are not clipped, at least
+COUNTED_SHARE = 0.1  # share of the patches that are not clipped, at least
 BINS, NODES = 80, 24  # bins of the energies' logarithms, and strengths that stand for each normal distribution
 # Bounds of the mean and of the logarithm of the deviation of each distribution of strengths' logarithms, of the
 # logarithm of the ratio of their probabilities, and of that of the noise's variance; the energies are relative to it.
 BOUNDS = [*[(-25.0, 25.0), (-2.5, 1.5)] * 2, (-5.0, 5.0), (-20.0, 10.0)]
 LOW = 0.1  # quantile of the energies near which noise is looked for
-STARTS = (-3.0, -0.2)  # logarithms of the variance, relative to this quantile, from which the likeliest is looked for
+FIRST_STEPS = (
+    -3.0,
+    -0.2,
+)  # logarithms of the variance, relative to this quantile, from which the likeliest is looked for
 # Ratio of the variance of the energies' logarithms to that of noise up to which all patches are alike, and nothing
 # tells noise from texture: random fields have 1.0 to 1.2, photographs with noise of 0.02 1.8 to 9.
-ALIKE = 1.4
+SAME_TEXTURE = 1.4
 
 Energies = Float[Tensor, " patches"]
 
@@ -53,12 +56,12 @@ def patch_energies(
     energy = cosines(patches, 2)[..., hop:, hop:].square().mean((2, 3))
     expected = avg_pool2d((variance @ rotation.square().to(variance)).cpu().double().movedim(-1, 0), SIDE, hop)
     parts = [(own / mean)[mean > WHOLE] for own, mean in zip(energy, expected.flatten(1), strict=True)]
-    return [part for part in parts if len(part) > ENOUGH * energy.shape[1]]
+    return [part for part in parts if len(part) > COUNTED_SHARE * energy.shape[1]]
 
 
 def are_alike(energy: Energies) -> bool:
     """Return whether the energies of patches differ no more than those of a texture that is the same everywhere."""
-    return float(energy.clamp(min=1e-12).log().var()) < ALIKE * float(polygamma(1, FREEDOM / 2))
+    return float(energy.clamp(min=1e-12).log().var()) < SAME_TEXTURE * float(polygamma(1, FREEDOM / 2))
 
 
 @torch.inference_mode(mode=False)  # the likelihood has a gradient wherever this is called
@@ -83,7 +86,7 @@ def likeliest_noise(energy: Energies) -> tuple[float, float, float]:
         return minimize(unlikelihood, start, jac=True, method="L-BFGS-B", bounds=[*BOUNDS[:-1], last])
 
     start = [float(np.median(log)), 0.0, low, 0.0, 0.0]
-    best = min((fit([*start, low + step], BOUNDS[-1]) for step in STARTS), key=lambda found: found.fun)
+    best = min((fit([*start, low + step], BOUNDS[-1]) for step in FIRST_STEPS), key=lambda found: found.fun)
     starts = start, list(best.x[:-1])
     one, none = (min(fit([*first, v], (v, v)).fun for first in starts) - best.fun for v in (0.0, BOUNDS[-1][0]))
     return math.exp(best.x[-1]), one, none

@@ -11,9 +11,8 @@ from coordnet.plans.autoregression import autoregression
 from coordnet.plans.matern import Decomposed, covariance, decomposed, restricted_likelihoods
 from coordnet.plans.nugget import NUGGETS, shared_noise, window_covariances
 
-# Samples of a window, and the largest number of windows. On 30 rows with noise of 2 to 30 % of their deviation, windows
-# of 128 and 196 samples estimate it worse, as more rows change within them; with 32 samples more rows seem to have
-# noise.
+# Samples of a window, and the largest number of windows. More samples, 128 and 196, estimate the noise of 30 rows worse
+# (2 to 30 % of their deviation), as more rows change within windows; with 32 samples more rows seem to have noise.
 ROW_WINDOW, MOST_WINDOWS = 64, 200
 # Exponents H of fractional Gaussian noises that may explain a row alone; with 0.5 it is white. Of 25 rows with noise of
 # 0.01, 0.03, 0.05 and 0.1 of the range, 5 estimates are worse than the noisy row, 17 without ``_alike``. On 62 others

@@ -162,8 +162,9 @@ class HiddenErrors:
     def _distinct(self) -> list[int]:
         """The candidates that were compared, the first of those whose errors are the same.
 
-        Those that another refines are left out of windows, which have a part of the hidden samples and say less than
-        all. They are not on a lattice of few nodes, where further sets of hidden samples judge, nor with noise.
+        Windows have a part of the hidden samples, and say less of a candidate and the one that refines it than all did.
+        There the former is left out, but not on a lattice of few nodes, where further sets of hidden samples judge, nor
+        with noise.
         """
         in_windows = not (self.is_strided or self.is_whole or self.nugget)
         distinct: list[int] = []
