@@ -21,6 +21,7 @@ from coordnet.sampling.samples import Samples
 BLACK_BELOW = -40.0  # dB: power relative to the mean below which the figure is black
 MOST_FRAMES = 4  # frames that stand for all
 PANEL_WIDTH, PANEL_HEIGHT = 3.2, 2.6  # inches of a panel
+TITLE_WIDTH = 44  # letters of a line above a picture of a restoration
 
 Frames = Float[np.ndarray, "frames height width"]
 
@@ -143,7 +144,8 @@ def restoration_figure(
     figure = Figure(9.4, 2 * tall + 1.2)
     axes = figure.subplots(2, 2)
     for column, image, title in zip(axes.T, (before, after), titles, strict=True):
-        panels.show_image(column[0], image, title, span=span)
+        lines = [fill(line, TITLE_WIDTH) for line in title.split("\n")]
+        panels.show_image(column[0], image, "\n".join(lines), span=span)
         panels.show_image(column[1], image[detail], "detail", span=span)
     if span != UNIT and after.shape[-1] == 1:
         figure.colorbar(axes[0, 0].images[0], ax=list(axes.flat), fraction=0.046, pad=0.02)

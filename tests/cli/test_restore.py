@@ -12,6 +12,7 @@ from scipy.io import wavfile
 import coordnet as cn
 from coordnet.media import read_media, write_media
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.fits import restoration_figure
 from coordnet.restore.inpaint import _expected as expected_psnr
 from tests.helpers import synthetic_photograph
 
@@ -559,3 +560,13 @@ def test_a_mask_says_more_than_nodata(run, tmp_path):
     ran(run("inpaint", "in/a.tif", "--mask", "in/m.png", *options))
     made = tifffile.imread("out/restored.tif")
     assert np.array_equal(made[known], pixels[known]) and made[8:10, 8:10].all()
+
+
+def test_what_is_said_above_a_restored_picture_stays_within_the_figure():
+    said = "expected PSNR about 18 dB inside the holes, by hidden copies of them"
+    figure = restoration_figure(torch.rand(40, 60, 3), torch.rand(40, 60, 3), ("a long name " * 6, f"inpaint\n{said}"))
+    figure.canvas.draw()
+    for ax in figure.axes[:2]:
+        text = ax.title.get_window_extent()
+        assert figure.bbox.x0 <= text.x0 and text.x1 <= figure.bbox.x1 and text.y1 <= figure.bbox.y1
+    assert figure.axes[1].get_title().replace("\n", " ") == f"inpaint {said}"
