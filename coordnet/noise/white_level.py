@@ -100,8 +100,8 @@ def _checked(sigma: float, energies: Sequence[Float[Tensor, "..."]], *, is_doubt
     """Return a level in view of the energies of patches relative to it, some for each channel.
 
     Where it is clearly too high for them, the mean with the likeliest one is taken: textures make the former too high,
-    and few flat patches the latter too low. In doubt it is the likeliest one, and 0 if that is faint, none is not
-    unlikely either, or patches that are all alike do not tell.
+    and few flat patches the latter too low. In doubt it is the likeliest one. Then it is 0 if that one is faint, if
+    patches without any noise are not unlikely, or if all patches are alike and do not tell.
     """
     if not energies:
         return 0.0 if is_doubtful else sigma
