@@ -67,9 +67,9 @@ def are_alike(energy: Energies) -> bool:
 @torch.inference_mode(mode=False)  # the likelihood has a gradient wherever this is called
 @torch.enable_grad()
 def likeliest_noise(energy: Energies) -> tuple[float, float, float]:
-    """Return the likeliest variance of noise beside textures, and what it adds to the log-likelihoods of 1 and of none.
+    """Return the likeliest variance of noise beside textures, and how much likelier it is than 1 and than no noise.
 
-    The energies are relative to the variance 1.
+    Energies and variances are relative to an estimate of the noise's, and the gains are in log-likelihood.
     """
     log = energy.clamp(min=1e-12).log().numpy()
     counts, edges = np.histogram(log, BINS)

@@ -62,14 +62,14 @@ def autoregression(
     return min(tried, key=lambda each: each[0])[1:]
 
 
-def lines_refined(
+def modified_covariance(
     u: Float[np.ndarray, "n signals"], burg: Autoregression, known: Bool[np.ndarray, " n"]
 ) -> Autoregression:
     """Return the autoregression that predicts known runs of signals forwards and backwards with the least squares.
 
-    Burg's recursion shifts the lines of a spectrum, so that a tone is out of phase in the middle of a gap. Burg's
-    autoregression is returned where it leaves less: poles beyond the unit circle are drawn into it, which may be worse.
-    So it is if all long runs are quiet ones.
+    This is the modified covariance method. Burg's recursion shifts the lines of a spectrum, so that a tone is out of
+    phase in the middle of a gap. The autoregression ``burg`` is returned if it leaves less of the signals, since poles
+    beyond the unit circle are drawn into it here, and if all long runs are quiet parts of the signals.
 
     Notes
     -----

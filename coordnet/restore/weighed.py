@@ -66,9 +66,9 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     """Return the weight of a denoiser against another filter, ``without``, for white noise of a standard deviation.
 
     The weight is least squares for ``recorrupted`` values, whose further noise has less variance where values were
-    clipped, as their own has. ``ADDED_DEVIATIONS`` of its standard deviations are added, in which the error of the
-    noise's own counts. It is 0 unless it is above ``LEAST_WEIGHT`` by one of them. The noise's standard deviation is to
-    be the estimated one, as a wrong one misleads the weight.
+    clipped, as their own has. It is 0 unless it is above ``LEAST_WEIGHT`` by its standard deviation, to which the error
+    of the noise's ``level`` contributes; otherwise ``ADDED_DEVIATIONS`` of that are added. The level is to be the
+    estimated one, as a wrong one misleads the weight.
     """
     part = noisy[middle(tuple(noisy.shape[:-1]), WEIGHED_POINTS)]
     deviation = ClippedNoise.on(noisy, level, given=False).variance(local_means(part, level)).sqrt()
@@ -79,10 +79,10 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     error, second = ((f - target).double().flatten() for f in (first, other))
     share = least_squares_share(error, second)
     doubt = LEVEL_ERROR / math.prod(noisy.shape[:-1]) * _slope(noise.double().flatten(), second - error)
-    deviation = math.hypot(share_deviation(error, second, share), doubt)
-    if share - deviation < LEAST_WEIGHT:
+    spread = math.hypot(share_deviation(error, second, share), doubt)
+    if share - spread < LEAST_WEIGHT:
         return Weighed(0.0, 1.0)
-    weight = min(share + ADDED_DEVIATIONS * deviation, 1.0)
+    weight = min(share + ADDED_DEVIATIONS * spread, 1.0)
     gain = float(squared_gains(error, second, weight).mean())
     before = max(float(error.square().mean()) - level**2 * (1 + ADDED**-2), gain)
     return Weighed(weight, 1 - gain / before)

@@ -130,3 +130,13 @@ def test_texture_that_leaves_no_place_flat_has_no_noise():
     """Its spectrum alone has room for noise of 0.0076, but no patch is as flat as that."""
     field = 0.5 + 0.2 * texture(3.0, torch.Generator().manual_seed(2))[..., None]
     assert noise_level(field) == 0
+
+
+@pytest.mark.parametrize(("likeliest", "level"), [(0.9**2 - 0.01, None), (0.9**2 + 0.01, 0.3), (1.2, 0.3)])
+def test_a_level_that_patches_contradict_by_little_stays(monkeypatch, likeliest, level):
+    monkeypatch.setattr(module, "likeliest_noise", lambda energy: (likeliest, 5.0, 5.0))
+    energies = [torch.linspace(0.1, 9.0, 50)]
+    expected = 0.3 * (1 + math.sqrt(likeliest)) / 2 if level is None else level
+    assert module._checked(0.3, energies, is_doubtful=False) == pytest.approx(expected)
+    monkeypatch.setattr(module, "likeliest_noise", lambda energy: (likeliest, 1.0, 5.0))
+    assert module._checked(0.3, energies, is_doubtful=False) == 0.3

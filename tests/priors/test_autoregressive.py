@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
-from coordnet.plans.autoregression import GapPrediction, autoregression, lines_refined
+from coordnet.plans.autoregression import GapPrediction, autoregression, modified_covariance
 
 DAMPING = np.array([1.0, -2 * 0.95 * np.cos(2.0), 0.95**2])  # poles of modulus 0.95 at 2 radians a step
 GAPS = [slice(60, 80), slice(300, 390), slice(500, 504)]
@@ -56,7 +56,7 @@ def test_runs_beside_a_gap_tell_as_much_as_two_signals():
 
 def refined(u, known):
     burg = autoregression(u, 100, known)
-    return lines_refined(u, burg, known), burg
+    return modified_covariance(u, burg, known), burg
 
 
 def test_least_squares_tell_the_lines_of_tones_which_burg_shifts():

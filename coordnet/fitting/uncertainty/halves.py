@@ -65,9 +65,11 @@ class RegularPart:
         return Half(fewer.lattice, fewer.judged & half.shown)
 
     def distances(self) -> Float[np.ndarray, "*grid"]:
-        """Return twice the distance of every node to the nearest known one, as halves have it at nodes midway between.
+        """Return the distance from shown nodes, in a half, of hidden nodes whose errors are like those of each node.
 
-        Between two known coordinates of an axis every node counts as midway: nodes nearer to one err nearly as much.
+        A half has twice the step, and hides nodes midway between those that it shows. Along an axis every node between
+        two known coordinates counts as midway, since nodes nearer to one err nearly as much: its distance is a step.
+        Beyond the outermost known coordinate distances are doubled, and at known nodes they are 0.
         """
         own, squared = self.lattice, np.zeros(self.lattice.grid)
         for axis, (n, first, count, step) in enumerate(zip(own.grid, own.offsets, own.shape, own.steps, strict=True)):

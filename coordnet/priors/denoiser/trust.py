@@ -38,8 +38,8 @@ def weight_at_hidden(held_out: HeldOut, second: Signal, *, has_noise: bool) -> f
 def weight_at_unknown(weight: float, hidden: Float[Tensor, " hidden"], unknown: Float[Tensor, " unknown"]) -> float:
     """Return a weight that hidden samples gave, lowered where they say too little of the unknown points.
 
-    It is divided by the ratio of the mean squared step between the estimates at ``unknown`` points to ``MOST_STEP``
-    times that at ``hidden`` samples, where this is above 1.
+    The steps lead from one estimate to the other. Their mean square at ``unknown`` points may be ``MOST_STEP`` times
+    that at ``hidden`` samples; if it is more, the weight is divided by as much as it is too large.
     """
     seen, sought = (float(step.double().square().mean()) for step in (hidden, unknown))
     return weight * min(1.0, MOST_STEP * seen / sought) if sought > 0 else weight

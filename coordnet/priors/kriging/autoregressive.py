@@ -13,7 +13,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.linalg.operators import followed
 from coordnet.networks.fit_reports import FitReport
-from coordnet.plans.autoregression import GapPrediction, autoregression, lines_refined
+from coordnet.plans.autoregression import GapPrediction, autoregression, modified_covariance
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Sampled, Setting
 from coordnet.priors.kriging.plan import KrigingPlan
@@ -31,7 +31,7 @@ Numbers = tuple[Float[np.ndarray, " order_and_one"], Float[np.ndarray, " channel
 
 @dataclass(frozen=True)
 class Autoregressive(Prior):
-    """A stationary autoregression, whose order and coefficients the known runs of a row tell (``lines_refined``).
+    """A stationary autoregression, whose order and coefficients the known runs of a row tell (``modified_covariance``).
 
     A gap is the best linear unbiased prediction from both sides. Tones, seasons and the modes of instruments go on
     through it for as long as they last; kriging by Matérn's covariance returns to the mean.
@@ -102,7 +102,7 @@ class AutoregressivePlan(KrigingPlan):
         deviations = np.where(deviations > 0, deviations, 1.0)
         u = y / deviations
         burg = autoregression(u, min(MOST_TERMS, int(self.known.sum()) // SAMPLES_A_TERM), self.known)
-        a, left = lines_refined(u, burg, self.known)
+        a, left = modified_covariance(u, burg, self.known)
         most = 2 / np.square(np.abs(np.fft.rfft(a, FREQUENCIES))).max()
         return a, np.minimum(np.square(self.prior.noise / deviations) / left, most)
 

@@ -136,7 +136,7 @@ def searched(
             break
         best = tried
     for octaves in BETWEEN:
-        if is_better(tried := likeliest(near(best[1], grid, octaves))):
+        if is_better(tried := likeliest(finer(best[1], grid, octaves))):
             best = tried
     return best[1]
 
@@ -188,7 +188,7 @@ def stretched(prior: P, grid: tuple[int, ...], octaves: float = 1.0) -> Iterator
         yield with_lengths(prior, prior.lengths(grid) + sign * step)
 
 
-def near(prior: P, grid: tuple[int, ...], octaves: float) -> Iterator[P]:
+def finer(prior: P, grid: tuple[int, ...], octaves: float) -> Iterator[P]:
     """Yield the prior with all scales increased, and decreased, by octaves; if they differ, with each of them, too."""
     scale = prior.by_axis(grid) if isinstance(prior.scale, tuple) else prior.mean_scale(grid)
     for sign in (octaves, -octaves):
