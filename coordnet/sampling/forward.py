@@ -28,6 +28,12 @@ MIN_LEFT = 20  # samples that must be left when some are hidden
 TRIES = 16  # random draws
 MOST_SHIFTS = 64  # shifts of the unknown pattern from which one is taken
 FULL = 0.8  # known points under a shift, relative to the one with most, from which on it counts
+# Copies of the unknown pattern that are hidden at most, out of some tries: one hole tells little of another. In holes
+# of 141 96² crops of photographs and other pictures, half of them unseen, three gain 0.07 dB over one in the mean. A
+# trained denoiser that is weighed by them gains 0.12 to 0.25 dB more, and loses up to 1.2 dB where it lost up to 1.8.
+MOST_COPIES, COPY_TRIES = 3, 8
+MOST_COPIED = 0.3  # share of the known points that is hidden by further copies at most
+ALIKE = 0.7  # difference of the logarithms of variations up to which a further copy is hidden
 LEAST_SOUGHT = 1e-3  # mean squared difference of neighbors that is sought around copies, relative to that of all
 AROUND = 2  # steps from a gap up to which values are around it
 
@@ -222,10 +228,11 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
 
     The unknown pattern is shifted at random. Along axes that are open at one end it is mirrored instead: values there
     are extrapolated, which inner ones are not. Of ``MOST_SHIFTS`` shifts those count that have at least ``FULL`` times
-    the known points of the best. The result is the one around which the mean squared difference of known neighbors is
-    nearest, in its logarithm, to that around the unknown points, or to ``LEAST_SOUGHT`` of that of all known points if
+    the known points of the best. They are ordered by how near the mean squared difference of known neighbors around
+    them is, in its logarithm, to that around the unknown points, or to ``LEAST_SOUGHT`` of that of all known points if
     this is more: without any variation nothing could be learned. Errors in gaps follow it, and where most of a signal
-    is flat, most shifts would tell too little of a gap among edges.
+    is flat, most shifts would tell too little of a gap among edges. The result is the first of them with further ones
+    that are ``ALIKE`` and apart (``_apart``). In rows, which are compared at further draws, it is the first alone.
     """
     axes = list(range(2, known.ndim))
     stacked = [axis + 1 for axis in axes]  # the same axes, behind one for the direction of a pair of neighbors
@@ -245,7 +252,27 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
     overall, sought = variation[:2]
     unlike = (variation[2:] / torch.maximum(sought, LEAST_SOUGHT * overall)).log().abs()
     unlike[size[2:] < FULL * size[2:].max()] = math.inf
-    return gaps.roll(shifts[int(unlike.argmin())], axes) & known
+    first, *others = unlike.argsort(stable=True).tolist()
+    further = [i for i in others[:COPY_TRIES] if unlike[i] < ALIKE and len(axes) > 1]
+    return _apart([gaps.roll(shifts[i], axes) & known for i in (first, *further)], known, axes)
+
+
+def _apart(copies: list[Tensor], known: Tensor, axes: list[int]) -> Tensor:
+    """Return the first of copies of gaps with those that are not near it, ``MOST_COPIES`` together at most.
+
+    Further ones do not hide more than ``MOST_COPIED`` of the known points.
+    """
+    hidden, taken = copies[0], 1
+    for copy in copies[1:]:
+        if taken == MOST_COPIES:
+            break
+        both = hidden | copy
+        touching, size, most = torch.stack(
+            [(near(hidden, AROUND, axes) & copy).sum(), both.sum(), known.sum()]
+        ).tolist()
+        if not touching and size <= MOST_COPIED * most:
+            hidden, taken = both, taken + 1
+    return hidden
 
 
 def near(points: Bool[Tensor, "*shape"], steps: int, axes: Iterable[int]) -> Bool[Tensor, "*shape"]:

@@ -53,7 +53,18 @@ def test_copies_of_a_hole_lie_where_the_signal_varies_as_around_the_hole(seed, s
     hidden = ForwardModel.mask(weights).hide(0.1, seeded(seed), values)
     assert hidden is not None
     assert bool((hidden * (1 - weights) == 0).all())
-    assert float(hidden[..., 48:, 48:].sum()) == float(hidden.sum()) >= 0.8 * 12 * 14
+    assert float(hidden[..., 48:, 48:].sum()) > 0.85 * float(hidden.sum()) >= 0.85 * 0.8 * 12 * 14
+
+
+@pytest.mark.parametrize(("size", "fewest", "most"), [(8, 3, 3), (16, 2, 3), (24, 1, 1)])
+def test_copies_of_a_hole_are_hidden_where_they_leave_most_points(size, fewest, most):
+    """The largest hole has a seventh of the points, so that two copies would take three tenths of the others."""
+    known = torch.ones(64, 64, dtype=torch.bool)
+    known[20 : 20 + size, 24 : 24 + size] = False
+    values = torch.randn(1, 1, 64, 64, generator=seeded())
+    hidden = ForwardModel.mask(known.float()[None, None]).hide(0.1, seeded(), values)
+    assert hidden is not None
+    assert 0.8 * fewest <= float(hidden.sum()) / size**2 <= most
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -90,5 +101,5 @@ def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():
     assert isinstance(made, AdaptivePlan)
     held = made.solve_and_hold_out(made.centered(samples.values).subtracted())[1]
     assert held is not None
-    assert 0 < int(held.hidden.sum()) <= int((known == 0).sum())
+    assert 0 < int(held.hidden.sum()) <= 3 * int((known == 0).sum())
     assert bool((held.hidden[0] <= (known > 0)).all())

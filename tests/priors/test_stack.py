@@ -174,10 +174,9 @@ def test_hidden_parts_of_holes_have_their_shape():
     known = torch.ones(40, 40)
     known[10:16, 20:26] = 0
     held = HeldOut.draw(cn.sample(waves(40, 40), known), 0.1, 0)
-    rows, columns = (held.hidden[0].any(axis).nonzero() for axis in (1, 0))
-    assert int(held.hidden.sum()) == 36 and len(rows) == len(columns) == 6
+    assert int(held.hidden.sum()) == 3 * 36 and int(held.clusters.max()) == 2
     (window,) = held.windows(20**2, 4)
-    assert torch.equal(window.hidden.sum(), held.hidden.sum()) and window.values.shape == (1, 20, 20)
+    assert int(window.hidden.sum()) >= 36 and window.values.shape == (1, 20, 20)
 
 
 @pytest.mark.parametrize("pattern", ["random:0.5", "every:2", "every:3+1"])
@@ -211,7 +210,7 @@ def rings(height, width):
     ],
     ids=["disc", "disc-of-samples", "ring", "corners", "border"],
 )
-@pytest.mark.parametrize("size", [16**2, 72**2])
+@pytest.mark.parametrize("size", [48**2, 72**2])
 def test_windows_have_hidden_entries_wherever_the_gaps_are(known, size):
     held = HeldOut.draw(cn.sample(waves(260, 300), known), 0.15, 0)
     windows = held.windows(size, 3)
