@@ -21,8 +21,9 @@ SYMMETRIES = (0, 7, 2, 5, 4, 3, 6, 1)
 TILE = 1024  # largest side in pixels of a picture that is denoised as a whole
 MARGIN = 64  # pixels around a tile that are denoised with it: FFDNet sees 25 pixels far, DRUNet more
 # Pixels around gaps that are denoised with them, instead of the whole picture: most pictures with holes then take a
-# third of the time, and holes of three crops of 128² and 256² pixels differ by 0.04 dB at most.
-NEARBY = 32
+# third of the time. With 32, six scratches of six crops of 256² pixels differ by 0.04 dB at most, by 0.005 dB in the
+# mean, and take 5 % longer; with 16 one loses 0.09 dB.
+NEARBY = 24
 AT_ONCE = 2**20  # pixels that are denoised together
 
 Pictures = Float[Tensor, "pictures channels height width"]
