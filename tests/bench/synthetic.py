@@ -1,7 +1,5 @@
 """A study of cells that take no time, of which some kill their process."""
 
-import os
-import signal
 import time
 
 from coordnet.bench.records import Cell, Result
@@ -10,15 +8,6 @@ from coordnet.bench.records import Cell, Result
 def measured(cell):
     time.sleep(0.004)
     return Result({"score": cell.seed / 7}, {"fit": 0.1})
-
-
-def deadly(folder, always, cell):
-    """Be killed, the first time or always."""
-    died = folder / f"died{cell.seed}"
-    if always or not died.exists():
-        died.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return measured(cell)
 
 
 def cell(seed, work=measured):

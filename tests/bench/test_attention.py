@@ -1,13 +1,10 @@
-import math
-
 import pytest
 import torch
 
 from coordnet.encodings import SimpleEncoding
-from coordnet.encodings.encoders import DFT, Encoder
+from coordnet.encodings.encoders import DFT
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.networks.attention import AttentionClassifier, PositionedTokens
-from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
 
 SMALL = {
@@ -106,11 +103,3 @@ def test_an_encoding_may_be_added_as_it_is(batch):
 def test_what_cannot_be_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build(encoding_of(ENCODERS["gaussian"]))
-
-
-def test_dft_on_the_line_is_one_hot_in_disguise():
-    """64 orthonormal rows: a trained map of them is a learned embedding."""
-    rows = SimpleEncoding([DFT.like(Axis(64))])(Axis(64).points().unsqueeze(-1))
-    assert torch.allclose(rows @ rows.T, torch.eye(64).double(), atol=1e-12)
-    assert issubclass(DFT, Encoder)
-    assert math.isclose(float(rows.square().sum()), 64)

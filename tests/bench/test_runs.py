@@ -5,7 +5,6 @@ import multiprocessing
 import random
 import time
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from coordnet.bench import runner
 from coordnet.bench.estimators import Layout, Trained, complex_
 from coordnet.bench.experiment import Method, Peer, Task, estimation
-from coordnet.bench.jobs import DIED
 from coordnet.bench.records import NAME, Cell, Options, Study, read
 from coordnet.bench.runner import STUDIES
 from coordnet.encodings.encoders import Gaussian
@@ -147,38 +145,6 @@ def test_divergence_is_a_failure(folder):
     assert record["status"] == "failed"
     assert "`lr`: expected a learning rate at which the loss stays finite" in record["reason"]
     assert "scores" not in record
-
-
-def test_a_cell_that_kills_its_process_loses_no_other(tmp_path, forked):
-    """It is run again; a second death is a failure."""
-    cells = [synthetic.cell(seed) for seed in range(8)]
-    cells.insert(3, synthetic.cell(100, partial(synthetic.deadly, tmp_path, False)))
-    cells.insert(5, synthetic.cell(200, partial(synthetic.deadly, tmp_path, True)))
-    out = tmp_path / "out"
-    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (10, 1)
-    found = {row["cell"]["seed"]: row for row in by_key(out).values()}
-    assert found.pop(200)["reason"] == DIED.reason
-    assert {seed: row["scores"]["score"] for seed, row in found.items()} == {s: s / 7 for s in (*range(8), 100)}
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_cluster_runs_the_cells(folder, tmp_path):
-    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, protocol="tcp", processes=False, dashboard_address=None
-    ) as cluster:
-        chosen = options(folder, dask=cluster.scheduler_address)
-        count, failed = run_study(chosen, tmp_path / "out")
-    assert failed == 0
-    assert set(by_key(tmp_path / "out")) == {cell.key for cell in cells("table1", chosen)}
-    assert len(by_key(tmp_path / "out")) == count
-
-
-def test_nobody_at_an_address_is_told_in_one_line(run, folder):
-    pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    status, out, err = run("bench", "table1", "--data", folder, "--quick", "--dask", "nonsense")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "nonsense" in err
 
 
 def test_wrong_options_are_told_in_one_line(run, folder, tmp_path):
