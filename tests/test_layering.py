@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[1] / "coordnet"
 
 FLOORS = [
@@ -74,20 +72,12 @@ def test_the_top_level_holds_rooms_alone():
     assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(FLOOR) - {"_checks"}
 
 
-@pytest.fixture(scope="module")
-def edges():
-    """The modules that each module imports."""
-    return {name: set(imported(path.read_text())) - {name} for name, path in NAMES.items()}
-
-
-@pytest.mark.parametrize("own", sorted(set(FLOOR) - {"_checks"}))
-def test_a_room_imports_from_lower_floors_alone(own, edges):
-    for name in (name for name, path in NAMES.items() if room(path) == own):
-        for other in {other.split(".")[1] for other in edges[name]} - {own}:
-            assert FLOOR[other] < FLOOR[own], f"{name}, on floor {FLOOR[own]}, imports {other}, on {FLOOR[other]}"
-
-
-def test_no_module_imports_itself_in_a_circle(edges):
+def test_modules_import_from_lower_floors_alone_and_never_in_a_circle():
+    edges = {name: set(imported(path.read_text())) - {name} for name, path in NAMES.items()}
+    for name, path in NAMES.items():
+        for other in {other.split(".")[1] for other in edges[name]} - {room(path)}:
+            own = FLOOR[room(path)]
+            assert FLOOR[other] < own, f"{name}, on floor {own}, imports {other}, on {FLOOR[other]}"
     assert circle(edges) == []
 
 
