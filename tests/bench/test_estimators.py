@@ -20,7 +20,6 @@ from coordnet.comparison.stopwatch import with_peak
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
-from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -82,14 +81,6 @@ def test_a_virtual_grid_keeps_the_scales_of_the_signal(name):
     layout = replace(estimator.layout, of=64)
     scales = [e.scale(layout.encoder.scales[0].name) for e in layout(tied, found.grid, 0).axis_encoders]
     assert scales == pytest.approx([layout.scale] * 2)
-
-
-def test_the_papers_mlp_has_the_parameters_that_they_count():
-    samples = sample(torch.rand(64, 64, 3), "every:2")
-    for name, estimator in methods("table1").items():
-        if name.startswith("MLP"):
-            network = CoordinateNetwork(build(estimator.layout, samples), estimator.head, 3)
-            assert network.parameter_count == 329_475
 
 
 def test_scales_are_kept_in_pixels():

@@ -168,8 +168,3 @@ def test_fields_are_read_as_they_are_declared(name):
     assert values.ndim == field.dimensions and min(values.shape) >= 15
     assert values.min() == 0 and values.max() == 1
     assert field.content and field.licence
-
-
-def test_there_are_fields_of_one_two_and_three_dimensions():
-    dimensions = [field.dimensions for field in FIELDS.values()]
-    assert len(FIELDS) >= 24 and set(dimensions) == {1, 2, 3}

@@ -8,16 +8,7 @@ from scipy.interpolate import RegularGridInterpolator, make_lsq_spline
 
 from coordnet.cli.specs import describe_encoder
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import (
-    BSpline,
-    Encoder,
-    Gaussian,
-    JointEncoder,
-    LearnableFourier,
-    Rectangle,
-    ShiftedBasis,
-    Triangle,
-)
+from coordnet.encodings.encoders import BSpline, Gaussian, JointEncoder, LearnableFourier, Rectangle, Triangle
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
@@ -211,11 +202,6 @@ def test_the_penalty_acts(photograph):
 def test_joint_encoders_are_not_complex(joint):
     with pytest.raises(ValueError, match="`encoder`: expected one of a single axis"):
         ComplexEncoding.like(joint, Lattice((4, 4)))
-
-
-def test_every_one_axis_encoder_is_one_or_the_other(encoder):
-    assert issubclass(encoder, Encoder) != issubclass(encoder, JointEncoder)
-    assert not (issubclass(encoder, ShiftedBasis) and "padding" not in encoder.options())
 
 
 def test_the_record_tells_the_trained_scale(photograph):
