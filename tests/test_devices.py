@@ -263,11 +263,13 @@ RESTORED = {
     "denoise, clipped": lambda x: cn.denoise(x[..., :1].clamp(0.3, 0.7), prior=cn.Adaptive()),
     "upscale": lambda x: cn.upscale(x, 2.0, prior=None),
     "upscale, local": lambda x: cn.upscale(x, 2.0),
-    "upscale, points": lambda x: cn.upscale(x, 1.5, samples="point"),
+    "upscale, points": lambda x: cn.upscale(x, 1.5, samples="point", prior=None),
 }
 
 
-@pytest.mark.parametrize("name", RESTORED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "upscale, local")) for n in RESTORED]
+)
 def test_signals_there_are_restored_there(device, deterministic, name):
     noisy = picture() + 0.03 * torch.randn(N, N, 3, dtype=torch.float64, generator=seeded())
     found = RESTORED[name](noisy.to(device)).signal

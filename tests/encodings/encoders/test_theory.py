@@ -29,7 +29,7 @@ from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis
 
-STEP = 2e-6
+STEP = 1e-5
 CELLS = 60  # kinks of every encoder here are at multiples of 1/60, and so are the offsets
 DELTA = torch.tensor([0, 1, -3, 10, 24, -36], dtype=torch.float64) / CELLS
 
