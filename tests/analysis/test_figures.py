@@ -48,21 +48,6 @@ def test_only_the_impulse_has_full_rank_in_figure_3(drawn):
     assert numbers["sine"]["measured"][-1] == pytest.approx(2, rel=0.01)
 
 
-def test_figure_4_has_both_families(drawn):
-    _, numbers = drawn["4"]
-    gaussian, rff = (numbers[name]["measured"] for name in ("Gaussian", "RFF"))
-    assert gaussian == sorted(gaussian, reverse=True)
-    assert rff[-1] > rff[0]
-
-
-def test_dashed_theory_is_drawn_and_named(drawn):
-    for name in ("2", "3", "4"):
-        axes = drawn[name][0].axes
-        assert all(any(line.get_linestyle() == "--" for line in ax.lines) for ax in axes)
-        assert any("theory" in [t.get_text() for t in ax.get_legend().texts] for ax in axes if ax.get_legend())
-        assert all(ax.get_xlabel() and ax.get_ylabel() for ax in axes)
-
-
 def test_figures_are_written_once_with_their_numbers(drawn, monkeypatch, tmp_path, capsys):
     for figure, numbers in drawn.values():
         assert figure.axes and json.dumps(numbers, allow_nan=False)

@@ -12,7 +12,7 @@ import pytest
 from coordnet.bench import runner
 from coordnet.bench.estimators import Layout, Trained, complex_
 from coordnet.bench.experiment import Method, Peer, Task, estimation
-from coordnet.bench.records import NAME, Cell, Options, Study, read
+from coordnet.bench.records import NAME, Options, Study, read
 from coordnet.bench.runner import STUDIES
 from coordnet.encodings.encoders import Gaussian
 from tests.bench import synthetic
@@ -87,14 +87,6 @@ def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(tmp_path):
     assert len(read(killed)) < 200
     assert runner.run(study, Options(), killed, progress=False) == (200, 0)
     assert by_key(killed) == by_key(undisturbed)
-
-
-def test_a_finished_run_does_nothing(folder, tmp_path, monkeypatch):
-    made = run_study(options(folder), tmp_path / "out")
-    before = (tmp_path / "out" / NAME).read_bytes()
-    monkeypatch.setattr(Cell, "run", None)
-    assert run_study(options(folder), tmp_path / "out") == made
-    assert (tmp_path / "out" / NAME).read_bytes() == before
 
 
 def test_another_file_of_the_same_name_is_another_signal(folder):
