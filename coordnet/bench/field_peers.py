@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.interpolate import SmoothBivariateSpline, make_interp_spline
+from scipy.interpolate import SmoothBivariateSpline
 from scipy.interpolate import make_smoothing_spline as smoothing_spline
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
@@ -15,6 +15,7 @@ from coordnet.bench.best_peer import Estimate, by_kernels, radial, triangulated
 from coordnet.bench.experiment import Case
 from coordnet.bench.field_samplings import Given, Known, Values
 from coordnet.bench.peers import best_total_variation, non_local_means, wavelet
+from coordnet.metrics.baselines import interpolated
 
 NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
 SMOOTHINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
@@ -26,12 +27,9 @@ PEER_DEGREES = (1, 3, 5)  # degrees of splines on lattices
 
 def spline(given: Given, degree: int) -> Values:
     """Interpolate every second node by splines along one axis after another, constant beyond the last node."""
-    assert given.lattice is not None
-    made = given.lattice
-    for axis, n in enumerate(given.truth.shape):
-        x = np.arange(0, n, 2)
-        made = make_interp_spline(x, made, degree, axis=axis)(np.minimum(np.arange(n), x[-1]))
-    return made
+    made = interpolated(given.samples, degree)
+    assert made is not None, "a lattice is not triangulated"
+    return made[..., 0].numpy()
 
 
 def between(given: Given, method: str) -> Values:
@@ -95,7 +93,7 @@ def _denoisers(given: Given) -> dict[str, Estimate]:
 
 def peers(given: Given) -> dict[str, Estimate]:
     """Return the peers that suit what is given of a field, by their names."""
-    if given.lattice is not None:
+    if given.samples.geometry.filled_axes is not None:
         return {f"spline {k}": partial(spline, given, k) for k in PEER_DEGREES}
     if given.is_full:
         return _denoisers(given)
