@@ -80,12 +80,6 @@ class LargeSignal(Signal):
         return SIGNALS[self.name](self.size).clone()
 
 
-class LargeFinder(FieldFinder):
-    """A choice of large signals by their names."""
-
-    kind = "large signal", LargeSignal
-
-
 def every_second(grid: tuple[int, ...], seed: int) -> Bool[Tensor, "frames height width"]:
     """Mark every second frame as known, and the last one."""
     known = torch.zeros(grid, dtype=torch.bool)
@@ -125,7 +119,9 @@ CLIP: dict[Task, Sequence[Method]] = {
 }
 FIELD: dict[Task, Sequence[Method]] = {Task("random tenth", "random:0.1"): SCATTERED}
 EXPERIMENTS = tuple(
-    Experiment(part, LARGE[part], blocks, LargeFinder(names=(name,), sizes=(size,)))
+    Experiment(
+        part, LARGE[part], blocks, FieldFinder(("large signal",), names=(name,), sizes=(size,), made=LargeSignal)
+    )
     for part, blocks, name, size in (
         ("large-pictures", PICTURES, "photographs", 1600),
         ("large-clips", CLIP, "view", 176),

@@ -182,7 +182,7 @@ def test_fields_are_evaluated_within_the_range_of_pictures():
 
 
 def test_fields_at_unequal_coordinates_are_scored_between_the_samples():
-    (signal,) = fields.UnequalFinder(names=("franke",), sizes=(16,)).find(Path("nowhere"))
+    (signal,) = fields.FieldFinder(names=("franke",), sizes=(16,), made=fields.UnequalField).find(Path("nowhere"))
     truth = signal.load()
     samples, _ = fields.UnequalTask("unequal", "").sampled(truth, 0, "cpu")
     assert samples.grid == (16, 16) and not samples.geometry.is_even
