@@ -23,13 +23,7 @@ from coordnet.priors.least_squares import LeastSquares
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
-
-SMALL = {
-    "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},
-    "hash-grid": {"levels": 4, "table": 256, "features": 8, "coarsest": 4},
-    "joint-rff": {"features": 32},
-    "md-sine": {"features": 32},
-}
+from tests.helpers import SMALL_ENCODERS
 
 
 def kinds(encoder):
@@ -45,7 +39,7 @@ def closed(encoder, samples, **options):
 def test_gradient_lowers_the_loss_and_the_fit_is_saved(encoder, photograph, tmp_path):
     samples = sample(photograph[:24, :20], "every:2")
     for kind in kinds(encoder):
-        network = CoordinateNetwork(kind.like(encoder, samples, **SMALL.get(encoder.name, {})), MLP(1, 8))
+        network = CoordinateNetwork(kind.like(encoder, samples, **SMALL_ENCODERS.get(encoder.name, {})), MLP(1, 8))
         first, fit = (fit_gradient(network, samples, epochs=n, lr=1e-2) for n in (1, 8))
         assert fit.report.loss < first.report.loss
         fit.save(tmp_path / "model.safetensors")
@@ -55,7 +49,7 @@ def test_gradient_lowers_the_loss_and_the_fit_is_saved(encoder, photograph, tmp_
 def test_scales_train_in_every_encoding(scaled, photograph, tmp_path):
     samples = sample(photograph[:24, :20], "every:2")
     for kind in kinds(scaled):
-        encoding = kind.like(scaled, samples, learnable=True, **SMALL.get(scaled.name, {}))
+        encoding = kind.like(scaled, samples, learnable=True, **SMALL_ENCODERS.get(scaled.name, {}))
         logs = tuple(f"log_{p.name}" for p in scaled.scales)
         start = {n: p.clone() for n, p in encoding.named_parameters() if n.endswith(logs)}
         assert start
@@ -185,7 +179,7 @@ def test_held_out_samples_limit_an_overfitting_sigma():
 def test_the_penalty_acts(photograph):
     """Pulling W towards N(0, σ̄²) leaves a smaller divergence than fitting alone."""
     samples = sample(photograph[:12, :12], "every:2")
-    encoder = LearnableFourier.like(samples.geometry.axes, **SMALL["learnable-fourier"])
+    encoder = LearnableFourier.like(samples.geometry.axes, **SMALL_ENCODERS["learnable-fourier"])
     encoder.frequencies.data += 0.5
     network = CoordinateNetwork(JointEncoding(encoder), Linear())
     free = fit_gradient(network, samples, epochs=60)

@@ -11,6 +11,7 @@ import torch
 from coordnet.encodings.encoders import Encoder, FourierFeatures
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
+from tests.helpers import SMALL_ENCODERS
 
 AXES = [(Axis(12), Axis(9)), (Axis.every(25, 2, 1), Axis(4)), (Axis(1), Axis(2)), (Axis(7, -0.5, 0.2), Axis(3))]
 
@@ -65,8 +66,8 @@ def test_configuration_rebuilds_it(encoder):
     assert torch.equal(again(x), psi(x))
 
 
-def test_positions_carry_gradients(encoder, small):
-    psi = make(encoder, **small.get(encoder.name, {})).double()
+def test_positions_carry_gradients(encoder):
+    psi = make(encoder, **SMALL_ENCODERS.get(encoder.name, {})).double()
     x = scattered(encoder, 3).requires_grad_()
     assert torch.autograd.gradcheck(psi, (x,))
 
