@@ -6,10 +6,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from coordnet.bench import degradations, fields, papers, peers, quality
 from coordnet.bench import signals as cubes
@@ -28,16 +26,6 @@ from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
 INSIDE = (slice(4, -4), slice(4, -4))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A data folder with two small photographs."""
-    (tmp_path / "kodak").mkdir()
-    for seed in range(2):
-        pixels = (synthetic_photograph(48, 56, seed=seed).numpy() * 255).round().astype(np.uint8)
-        Image.fromarray(pixels).save(tmp_path / "kodak" / f"kodim{seed + 1:02}.png")
-    return tmp_path
 
 
 def mosaic(picture, pattern):
@@ -122,11 +110,11 @@ def test_damage_has_the_shape_and_the_seed(kind):
 
 
 def test_crops_are_central(folder):
-    path = folder / "kodak" / "kodim01.png"
+    path = folder / "images" / "picture0.png"
     whole, part = cubes.crop(path), cubes.crop(path, 20)
-    assert whole.shape == (48, 56, 3)
-    assert torch.equal(part, whole[14:34, 18:38])
-    assert [s.name for s in cubes.Finder(sizes=(20,)).find(folder, 1)] == ["kodim01.png"]
+    assert whole.shape == (40, 44, 3)
+    assert torch.equal(part, whole[10:30, 12:32])
+    assert [s.name for s in cubes.Finder(sizes=(20,)).find(folder, 1)] == ["picture0.png"]
 
 
 def test_a_folder_without_photographs_is_refused(tmp_path):
@@ -256,7 +244,7 @@ def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
     records = read(tmp_path / "results" / "quality").values()
     found = {}
     for r in records:
-        assert r["status"] == "done" and r["cell"]["signal"]["name"] == "kodim01.png"
+        assert r["status"] == "done" and r["cell"]["signal"]["name"] == "picture0.png"
         scores = [r["scores"][key] for key in ("clean", "inside", "held_out") if r["scores"].get(key)]
         assert scores[0] > 10 and r["seconds"]["fit"] > 0
         found.setdefault(r["cell"]["experiment"], {})[r["cell"]["method"]["name"]] = scores[0]
@@ -289,7 +277,7 @@ def test_reports_count_what_is_below_the_peer():
 
 
 def test_iterations_are_counted_at_every_size(run, folder, tmp_path):
-    (folder / "kodak" / "kodim01.png").rename(folder / "kodak" / "kodim05.png")
+    (folder / "images" / "picture0.png").rename(folder / "images" / "kodim05.png")
     (experiment,) = (e for e in quality.EXPERIMENTS if e.name == "iterations")
     cells = replace(experiment, finder=replace(experiment.finder, sizes=(32,))).cells(Options(data=folder))
     steps = [cell.run()["notes"]["iterations"] for cell in (cells[0], cells[-1])]
