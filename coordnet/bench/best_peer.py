@@ -42,7 +42,7 @@ def by_kernels(work: Callable[[str], np.ndarray], suffix: str) -> dict[str, Esti
 def scored(
     method: str, default: Estimate, peers: Mapping[str, Estimate], score: Callable[[np.ndarray], float]
 ) -> Result:
-    """Score the default, whose error is one of its cell, or every peer; one that refuses what is given has no score."""
+    """Score the default, whose error is its cell's, or every peer; one that refuses the samples has no score."""
     if method == COORDNET:
         trials = {COORDNET: once(default)}
     else:

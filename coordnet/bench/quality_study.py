@@ -20,7 +20,7 @@ PREFACE = (
 
 
 class Quality(Study):
-    """The command ``coordnet bench quality``; another one that compares methods with the first of their task."""
+    """The command ``coordnet bench quality``: in each part, methods beside the first of their task."""
 
     name = "quality"
     experiments = tuple(QUALITY)
