@@ -7,6 +7,13 @@ from functools import reduce
 
 import torch
 
+SMALL_ENCODERS = {  # options that keep encoders small enough for gradient checks, by the encoders' names
+    "learnable-fourier": {"fourier": 6, "hidden": 4, "features": 8},
+    "hash-grid": {"levels": 3, "table": 64, "features": 6, "coarsest": 4},
+    "joint-rff": {"features": 32},
+    "md-sine": {"features": 32},
+}
+
 
 def seeded(seed=0):
     """A generator of random numbers with a seed."""

@@ -18,6 +18,7 @@ GRAY = PICTURE[..., 0]
 KNOWN = np.random.default_rng(0).random((24, 20)) < 0.6
 INTEGERS = {"uint8": 255, "uint16": 65535}
 DENOISED = partial(cn.denoise, sigma=0.1, prior=cn.Adaptive())
+ENLARGED = partial(cn.upscale, prior=None)
 
 
 def stored(signal, dtype, numpy):
@@ -59,7 +60,7 @@ def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
     given, gray = stored(PICTURE, dtype, numpy), stored(GRAY, dtype, numpy)
     for made, shape in (
         (cn.upscale(given), (48, 40, 3)),
-        (cn.upscale(gray, 1.5), (36, 30)),
+        (ENLARGED(gray, 1.5), (36, 30)),
         (cn.denoise(given, 0.05, prior=cn.Adaptive()), (24, 20, 3)),
         (cn.denoise(gray, 0.05, prior=cn.Adaptive()), (24, 20)),
         (cn.demosaic(gray, prior=cn.Smoothness()), (24, 20, 3)),
@@ -73,7 +74,7 @@ def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
 def test_integers_are_restored_as_their_values_in_the_unit_interval():
     given = stored(PICTURE, "uint8", numpy=True)
     unit = torch.from_numpy(given).float() / 255
-    for work in (lambda x: cn.inpaint(x, KNOWN, prior=cn.Smoothness()), cn.upscale, DENOISED):
+    for work in (lambda x: cn.inpaint(x, KNOWN, prior=cn.Smoothness()), ENLARGED, DENOISED):
         expected = (work(unit).signal.clamp(0, 1) * 255).round().byte().numpy()
         assert np.array_equal(work(given).signal, expected)
 
@@ -103,13 +104,13 @@ def test_the_fourth_channel_of_a_picture_is_opacity():
     picture = torch.cat([PICTURE, opacity], dim=-1)
     assert torch.equal(cn.upscale(picture).signal, cn.upscale(picture, alpha=True).signal)
     assert torch.equal(DENOISED(picture).signal[..., 3:], opacity)
-    assert not torch.equal(cn.upscale(picture).signal, cn.upscale(picture, alpha=False).signal)
+    assert not torch.equal(ENLARGED(picture).signal, ENLARGED(picture, alpha=False).signal)
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`")  # clean pictures have less noise
 def test_two_or_four_channels_beyond_the_unit_interval_are_no_opacity():
     field = torch.cat([PICTURE, GRAY.unsqueeze(-1)], dim=-1)[..., :4] * 8 - 4
-    for work in (cn.upscale, lambda x, **options: cn.denoise(x, 0.4, prior=cn.Adaptive(), **options)):
+    for work in (ENLARGED, lambda x, **options: cn.denoise(x, 0.4, prior=cn.Adaptive(), **options)):
         assert torch.equal(work(field).signal, work(field, alpha=False).signal)
         assert torch.equal(work(field[..., 2:]).signal, work(field[..., 2:], alpha=False).signal)
 
@@ -125,7 +126,7 @@ def test_a_mask_is_known_where_it_is_not_zero(scale):
 def test_gradients_are_not_followed_through_a_restoration():
     followed = PICTURE.clone().requires_grad_()
     filled = partial(cn.inpaint, known=KNOWN, prior=cn.Local((4, 4), rounds=1, pilot=cn.Adaptive(rounds=1)))
-    for work in (cn.upscale, DENOISED, filled):
+    for work in (ENLARGED, DENOISED, filled):
         made = work(followed).signal
         assert not made.requires_grad
         assert torch.equal(made, work(PICTURE).signal)
@@ -197,7 +198,6 @@ def test_nan_is_unknown_without_a_mask():
             lambda: cn.plan(ENCODING, LATTICE).fit(np.zeros((8, 8, 3), np.float32)),
             "`values`: expected a tensor of torch.float32, the dtype of the plan, received ndarray",
         ),
-        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).long()), "`values`: expected a tensor of torch.float32 or"),
         (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).half()), "`values`: expected a tensor of torch.float32 or"),
         (
             lambda: cn.ScatteredPoints((8, 8), torch.zeros(3, 2).long()),
@@ -214,15 +214,9 @@ def test_nan_is_unknown_without_a_mask():
         (lambda: cn.psnr(PICTURE * 1j, PICTURE), "`estimate`: expected real numbers, received torch.complex64"),
         (lambda: cn.psnr(PICTURE, PICTURE * 1j), "`truth`: expected real numbers, received torch.complex64"),
         (lambda: cn.denoise(PICTURE.to("meta")), "`signal`: expected a dense tensor with values .* 'meta'"),
-        (lambda: cn.upscale(GRAY.to_sparse()), "`image`: expected a dense tensor with values .* torch.sparse_coo"),
         (lambda: cn.inpaint(PICTURE, GRAY.to_sparse()), "`mask`: expected a dense tensor with values"),
         (lambda: cn.Samples(LATTICE, torch.rand(8, 8, 3).to_sparse()), "`values`: expected a dense tensor with values"),
-        (
-            lambda: cn.Samples(LATTICE, torch.rand(8, 8, 3, device="meta")),
-            "`values`: expected a dense tensor with values .* 'meta'",
-        ),
         (lambda: cn.denoise(PICTURE, seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
-        (lambda: cn.inpaint(PICTURE, KNOWN, prior=cn.Local(), seed=1.5), "`seed`: expected an integer of at least 0"),
         (lambda: cn.ThinPlate(seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
         (lambda: cn.ThinPlate(2.5, 1.0, corner=0.5), "`order`: expected a whole one beside a corner, received 2.5"),
         (lambda: cn.ThinPlate(cutoff=1e-300), "`cutoff`: expected a number from 1e-09 to 1e.09, received 1e-300"),
@@ -266,7 +260,7 @@ def test_samples_show_their_geometry_and_density():
 def test_what_was_restored_shows_its_shape_and_not_its_numbers():
     made = cn.inpaint(stored(GRAY, "uint8", numpy=True), KNOWN, prior=cn.Smoothness())
     assert repr(made) == "Restored(<ndarray of uint8 and shape (24, 20)>, prior=smooth, expected_psnr=None)"
-    assert repr(cn.upscale(PICTURE)).startswith("Restored(<Tensor of torch.float32 and shape (48, 40, 3)>, prior=")
+    assert repr(ENLARGED(PICTURE)).startswith("Restored(<Tensor of torch.float32 and shape (48, 40, 3)>, prior=")
 
 
 def test_encoders_show_their_parameters():

@@ -3,7 +3,6 @@
 Every method fills the same hidden values; the score is the root mean square of its errors there, in the field's units.
 """
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -15,9 +14,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from scipy.interpolate import griddata
 
 from coordnet import _checks
+from coordnet.bench.best_peer import described, triangulated
 from coordnet.bench.cube_fields import CUBES, HIDINGS, Cube, Given, cube, given, rmse
 from coordnet.bench.record_tables import Frame, failures, markdown
 from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
@@ -53,9 +52,7 @@ def in_space(case: Given) -> Cube:
         if known.sum() < 4 or not sought.any():
             frame[sought] = np.nanmean(case.known)
             continue
-        places, values = np.argwhere(known), frame[known]
-        linear, near = (griddata(places, values, np.argwhere(sought), kind) for kind in ("linear", "nearest"))
-        frame[sought] = np.where(np.isnan(linear), near, linear)
+        frame[sought] = triangulated(np.argwhere(known), frame[known], np.argwhere(sought), "linear")
     return made
 
 
@@ -181,10 +178,7 @@ class Cubes(Study):
 
     def cell(self, name: str, hiding: str, method: str, data: Path | None) -> Cell:
         """Return the cell of one method on one cube."""
-        truth, _ = cube(name, data)
-        digest = hashlib.sha256(np.nan_to_num(truth).astype(np.float32).tobytes()).hexdigest()[:8]
-        signal = {"kind": "cube", "name": name, "digest": digest, "grid": list(truth.shape)}
-        subject = {"task": hiding, "method": {"name": method}, "signal": signal}
+        subject = {"task": hiding, "method": {"name": method}, "signal": described("cube", name, cube(name, data)[0])}
         work = partial(measured, name, hiding, method, data)
         return Cell(experiment=self.name, subject=subject, work=work, device="cpu")
 

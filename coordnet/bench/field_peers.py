@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.interpolate import RBFInterpolator, SmoothBivariateSpline, griddata, make_interp_spline
+from scipy.interpolate import SmoothBivariateSpline
 from scipy.interpolate import make_smoothing_spline as smoothing_spline
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
+from coordnet.bench.best_peer import Estimate, by_kernels, radial, triangulated
 from coordnet.bench.experiment import Case
 from coordnet.bench.field_samplings import Given, Known, Values
 from coordnet.bench.peers import best_total_variation, non_local_means, wavelet
-from coordnet.bench.points_study import KERNELS
+from coordnet.metrics.baselines import interpolated
 
 NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
 SMOOTHINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
@@ -27,26 +27,21 @@ PEER_DEGREES = (1, 3, 5)  # degrees of splines on lattices
 
 def spline(given: Given, degree: int) -> Values:
     """Interpolate every second node by splines along one axis after another, constant beyond the last node."""
-    assert given.lattice is not None
-    made = given.lattice
-    for axis, n in enumerate(given.truth.shape):
-        x = np.arange(0, n, 2)
-        made = make_interp_spline(x, made, degree, axis=axis)(np.minimum(np.arange(n), x[-1]))
-    return made
+    made = interpolated(given.samples, degree)
+    assert made is not None, "a lattice is not triangulated"
+    return made[..., 0].numpy()
 
 
-def triangulated(given: Given, method: str) -> Values:
-    """Interpolate by ``griddata``, and by the nearest sample beyond the hull."""
+def between(given: Given, method: str) -> Values:
+    """Interpolate all nodes by ``griddata``."""
     nodes = np.indices(given.truth.shape).reshape(given.truth.ndim, -1).T
-    made, near = (griddata(given.points, given.values, nodes, method=kind) for kind in (method, "nearest"))
-    return np.where(np.isnan(made.ravel()), near.ravel(), made.ravel()).reshape(given.truth.shape)
+    return triangulated(given.points, given.values, nodes, method).reshape(given.truth.shape)
 
 
-def radial(given: Given, kernel: str, smoothing: float, where: Known) -> Values:
-    """Interpolate or smooth the nodes that are looked for by ``RBFInterpolator``; others have the true value."""
-    options: Any = {"kernel": kernel, "smoothing": smoothing, "neighbors": min(NEIGHBORS, len(given.points))}
-    made = given.truth.copy()
-    made[where] = RBFInterpolator(given.points, given.values, **options)(np.stack(np.nonzero(where), 1).astype(float))
+def by_kernel(given: Given, kernel: str, smoothing: float, where: Known) -> Values:
+    """Interpolate or smooth the nodes that are looked for by a kernel; others have the true value."""
+    made, at = given.truth.copy(), np.stack(np.nonzero(where), 1).astype(float)
+    made[where] = radial(given.points, given.values, at, kernel, smoothing, min(NEIGHBORS, len(given.points)))
     return made
 
 
@@ -54,8 +49,8 @@ def smoothed(given: Given, kernel: str) -> Values:
     """Smooth by the parameter that is best with hindsight at some of the nodes."""
     places = np.random.default_rng(9).permutation(given.truth.size)[:SMOOTHING_NODES]
     some = np.isin(np.arange(given.truth.size), places).reshape(given.truth.shape)
-    best = max(SMOOTHINGS, key=lambda s: decibels(radial(given, kernel, s, some), given.truth, some))
-    return radial(given, kernel, best, given.scored)
+    best = max(SMOOTHINGS, key=lambda s: decibels(by_kernel(given, kernel, s, some), given.truth, some))
+    return by_kernel(given, kernel, best, given.scored)
 
 
 def bivariate(given: Given) -> Values:
@@ -84,7 +79,7 @@ def _denoised(given: Given, method: Callable[[Case], Tensor]) -> Values:
     return method(Case(given.samples, given.noise, score=score))[..., 0].numpy()
 
 
-def _denoisers(given: Given) -> dict[str, Callable[[], Values]]:
+def _denoisers(given: Given) -> dict[str, Estimate]:
     methods = {
         "Gaussian filter": filtered,
         "total variation": partial(best_total_variation, weights=TV_OVER_NOISE),
@@ -96,20 +91,16 @@ def _denoisers(given: Given) -> dict[str, Callable[[], Values]]:
     return named if given.truth.ndim > 1 else named | {"smoothing spline, GCV": partial(line, given)}
 
 
-def peers(given: Given) -> dict[str, Callable[[], Values]]:
+def peers(given: Given) -> dict[str, Estimate]:
     """Return the peers that suit what is given of a field, by their names."""
-    if given.lattice is not None:
+    if given.samples.geometry.filled_axes is not None:
         return {f"spline {k}": partial(spline, given, k) for k in PEER_DEGREES}
     if given.is_full:
         return _denoisers(given)
-    dims, radials = given.truth.ndim, product(KERNELS, ["" if given.noise == 0 else ", smoothing"])
-    suitable: dict[str, Callable[[], Values]] = {}
-    for kernel, suffix in radials:
-        work = partial(smoothed, given, kernel) if suffix else partial(radial, given, kernel, 0.0, given.scored)
-        suitable[f"RBF {kernel.replace('_', ' ')}{suffix}"] = work
-    suitable["griddata linear"] = partial(triangulated, given, "linear")
-    if dims < 3:
-        suitable["griddata cubic"] = partial(triangulated, given, "cubic")
+    exact = partial(by_kernel, given, smoothing=0.0, where=given.scored)
+    suitable = by_kernels(partial(smoothed, given), ", smoothing") if given.noise else by_kernels(exact, "")
+    dims = given.truth.ndim
+    suitable |= {f"griddata {name}": partial(between, given, name) for name in ("linear", "cubic")[: 4 - dims]}
     if given.noise:
         more = {1: {"smoothing spline, GCV": line}, 2: {"bivariate spline, true σ": bivariate}}
         suitable |= {name: partial(work, given) for name, work in more.get(dims, {}).items()}

@@ -1,7 +1,7 @@
 """What ``coordnet bench kinds`` gives of a field: samples for coordnet, points and values for the peers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,6 @@ class Given:
     samples: Samples
     points: Float[np.ndarray, "n d"]
     values: Float[np.ndarray, " n"]
-    lattice: Values | None = None  # values on every second node
     mask: Known | None = None  # the known nodes around gaps, which ``inpaint`` takes
     noise: float = 0.0
 
@@ -47,12 +46,9 @@ def _at_nodes(truth: Values, known: Known, noise: float = 0.0, **more: Any) -> G
 
 def every_second(truth: Values) -> Given:
     """Give every second node along every axis."""
-    part = (slice(None, None, 2),) * truth.ndim
     known = np.zeros(truth.shape, bool)
-    known[part] = True
-    samples = sample(torch.from_numpy(truth).unsqueeze(-1), "every:2")
-    points = np.stack(np.nonzero(known), 1).astype(float)
-    return Given(truth, ~known, samples, points, truth[known], lattice=truth[part])
+    known[(slice(None, None, 2),) * truth.ndim] = True
+    return replace(_at_nodes(truth, known), samples=sample(torch.from_numpy(truth).unsqueeze(-1), "every:2"))
 
 
 def at_random(truth: Values, share: float, noise: float = 0.0) -> Given:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -56,15 +55,16 @@ class FieldSignal(Signal):
 
 @dataclass(frozen=True)
 class FieldFinder(Finder):
-    """A choice of fields by their names, each in several sizes."""
+    """A choice of made signals by their names, each in several sizes."""
 
-    kind: ClassVar[tuple[str, type[Signal]]] = "field", FieldSignal
+    kinds: tuple[str, ...] = ("field",)
+    made: type[Signal] = FieldSignal
 
     def find(self, data: Path, count: int | None = None, *, quick: bool = False) -> list[Signal]:
-        """Return the first ``count`` fields, shorter if ``quick``; the folder is not looked at."""
-        kind, signal = self.kind
+        """Return the first ``count`` signals, shorter if ``quick``; the folder is not looked at."""
         sizes = [max(16, size // QUICK) if quick else size for size in self.sizes]
-        return [signal(kind, name, "", size, Path()) for name in self.names[:count] for size in sizes]
+        places = [(name, size) for name in self.names[:count] for size in sizes]
+        return [self.made(kind, name, "", size, Path()) for name, size in places for kind in self.kinds]
 
 
 def coordinates(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,12 +86,6 @@ class UnequalField(FieldSignal):
     def load(self) -> Float[Tensor, "*grid channels"]:
         axes = [torch.from_numpy(with_midpoints(x)) for x in coordinates(self.size)]
         return FIELDS[self.name][0](*torch.meshgrid(*axes, indexing="ij")).unsqueeze(-1)
-
-
-class UnequalFinder(FieldFinder):
-    """A choice of fields at unequal coordinates."""
-
-    kind = "unequal field", UnequalField
 
 
 class EverySecond(RectilinearLattice):

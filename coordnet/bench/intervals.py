@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.stats import t as student
 
@@ -104,8 +105,6 @@ def score(error: Nodes, half: Nodes, unknown: np.ndarray, slope: np.ndarray) -> 
 
 def table(frame: Frame) -> Frame:
     """Return a line for each task and method: means over signals, and the least and the greatest values."""
-    import pandas as pd
-
     lines = []
     done = frame[frame["status"] == "done"]
     for (task, method), part in done.groupby(["cell.task", "cell.method.name"], sort=False):

@@ -5,26 +5,23 @@ peers of a cell by the true field, which no user could choose. A field is scaled
 range 1, unclipped, over the nodes that were not sampled, or over all where there is noise.
 """
 
-import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import product
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from coordnet import _checks
+from coordnet.bench.best_peer import COORDNET, BestPeerStudy, described, pairs, scored
 from coordnet.bench.field_peers import NEIGHBORS, decibels, peers
 from coordnet.bench.field_samplings import SAMPLINGS, Given, Values
 from coordnet.bench.package_fields import FIELDS
-from coordnet.bench.points_study import COORDNET, PEERS, pairs, scored
 from coordnet.bench.record_tables import Frame, failures, markdown
-from coordnet.bench.records import Cell, Options, Record, Result, Study
-from coordnet.comparison.stopwatch import finite, once
+from coordnet.bench.records import Cell, Options, Record, Result
+from coordnet.comparison.stopwatch import finite
 from coordnet.fitting.fit import fit
 from coordnet.restore.denoise import denoise
 from coordnet.restore.inpaint import inpaint
@@ -47,25 +44,23 @@ KINDS_PREFACE = (
 )
 
 
-def ours(given: Given, device: str) -> Tensor:
+def ours(given: Given, device: str) -> Values:
     """Return the default's estimate: ``cn.inpaint`` around gaps, ``cn.denoise`` of every node, and ``cn.fit``."""
-    if given.mask is not None:
-        made = inpaint(torch.from_numpy(given.truth).unsqueeze(-1).to(device), torch.from_numpy(given.mask))
-        return torch.as_tensor(made.signal)[..., 0]
     samples = Samples(given.samples.geometry, given.samples.values.to(device))
-    if given.is_full:
-        return torch.as_tensor(denoise(samples.values).signal)[..., 0]
-    return fit(samples).render(given.truth.shape, alignment="sample")[..., 0]
+    if given.mask is not None:
+        made = inpaint(torch.from_numpy(given.truth).unsqueeze(-1).to(device), torch.from_numpy(given.mask)).signal
+    elif given.is_full:
+        made = denoise(samples.values).signal
+    else:
+        made = fit(samples).render(given.truth.shape, alignment="sample")
+    return finite(torch.as_tensor(made))[..., 0].double().numpy()
 
 
 def measured(field: str, side: int, sampling: str, method: str, cell: Cell) -> Result:
-    """Score the default, or every peer, on one field; a peer that refuses the samples has no score."""
+    """Score the default, or every peer, on one field."""
     given = SAMPLINGS[sampling](values_of(field, side))
-    if method == COORDNET:
-        estimate, seconds = once(partial(ours, given, cell.device))
-        made = finite(estimate).double().numpy()
-        return Result({COORDNET: decibels(made, given.truth, given.scored)}, {COORDNET: seconds})
-    return scored(peers(given), lambda estimate: decibels(estimate, given.truth, given.scored))
+    each = partial(ours, given, cell.device), peers(given)
+    return scored(method, *each, lambda made: decibels(made, given.truth, given.scored))
 
 
 @lru_cache(maxsize=4)
@@ -79,7 +74,7 @@ def values_of(name: str, side: int) -> Values:
     return (part - part.min()) / np.ptp(part)
 
 
-class Kinds(Study):
+class Kinds(BestPeerStudy):
     """The command ``coordnet bench kinds``."""
 
     name = "kinds"
@@ -95,20 +90,13 @@ class Kinds(Study):
         if options.quick and not options.only:  # one for each number of axes
             chosen = list({FIELDS[name].dimensions: name for name in reversed(chosen)}.values())
         sides = QUICK_SIDES if options.quick else FIELD_SIDES
-        yield [
-            self.cell(name, sides[FIELDS[name].dimensions], sampling, method, options.device)
-            for name in chosen
-            for sampling, method in product(SAMPLINGS, (COORDNET, PEERS))
-        ]
+        cases = ((name, sides[FIELDS[name].dimensions], sampling) for name in chosen for sampling in SAMPLINGS)
+        yield [cell for case in cases for cell in self.of_field(*case, options.device)]
 
-    def cell(self, name: str, side: int, sampling: str, method: str, device: str) -> Cell:
-        """Return the cell of one method, or of all peers, on one field."""
-        values = values_of(name, side)
-        digest = hashlib.sha256(values.astype(np.float32).tobytes()).hexdigest()[:8]
-        signal = {"kind": "field", "name": name, "digest": digest, "grid": list(values.shape)}
-        subject = {"task": sampling, "method": {"name": method}, "signal": signal}
-        work = partial(measured, name, side, sampling, method)
-        return Cell(experiment=self.name, subject=subject, work=work, device="cpu" if method == PEERS else device)
+    def of_field(self, name: str, side: int, sampling: str, device: str) -> list[Cell]:
+        """Return the cells of the default and of all peers on one field."""
+        signal = described("field", name, values_of(name, side))
+        return self.cells(sampling, partial(measured, name, side, sampling), device, signal=signal)
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the margins over the best peer as a table, every cell, and a figure."""

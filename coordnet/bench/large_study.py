@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from matplotlib.figure import Figure
 from scipy.interpolate import make_interp_spline
 from scipy.ndimage import map_coordinates, spline_filter
 from torch import Tensor
@@ -20,9 +19,9 @@ from coordnet.bench.experiment import Case, Experiment, Method, Task, baseline
 from coordnet.bench.fields import FieldFinder
 from coordnet.bench.noises import Cleaned
 from coordnet.bench.quality import AUTO, GRIDDATA, interpolated
-from coordnet.bench.quality_study import compared
-from coordnet.bench.record_tables import failures, flat, markdown
-from coordnet.bench.records import Cell, Options, Record, Study
+from coordnet.bench.quality_study import Quality, compared
+from coordnet.bench.record_tables import Frame
+from coordnet.bench.records import Cell, Options, Record
 from coordnet.bench.signals import Signal
 from coordnet.media import load
 
@@ -81,12 +80,6 @@ class LargeSignal(Signal):
         return SIGNALS[self.name](self.size).clone()
 
 
-class LargeFinder(FieldFinder):
-    """A choice of large signals by their names."""
-
-    kind = "large signal", LargeSignal
-
-
 def every_second(grid: tuple[int, ...], seed: int) -> Bool[Tensor, "frames height width"]:
     """Mark every second frame as known, and the last one."""
     known = torch.zeros(grid, dtype=torch.bool)
@@ -126,7 +119,9 @@ CLIP: dict[Task, Sequence[Method]] = {
 }
 FIELD: dict[Task, Sequence[Method]] = {Task("random tenth", "random:0.1"): SCATTERED}
 EXPERIMENTS = tuple(
-    Experiment(part, LARGE[part], blocks, LargeFinder(names=(name,), sizes=(size,)))
+    Experiment(
+        part, LARGE[part], blocks, FieldFinder(("large signal",), names=(name,), sizes=(size,), made=LargeSignal)
+    )
     for part, blocks, name, size in (
         ("large-pictures", PICTURES, "photographs", 1600),
         ("large-clips", CLIP, "view", 176),
@@ -135,25 +130,18 @@ EXPERIMENTS = tuple(
 )
 
 
-class Large(Study):
+class Large(Quality):
     """The command ``coordnet bench large``."""
 
     name = "large"
     experiments = tuple(LARGE)
+    parts = EXPERIMENTS
+    head = ("# Large signals beside peers", LARGE_PREFACE)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        named = options.named(LARGE) or LARGE
-        yield from (e.cells(replace(options, data=Path())) for e in EXPERIMENTS if e.name in named)
+        yield from super().stages(replace(options, data=Path()), done)  # no folder is looked at
 
-    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
-        """Return the score of each method beside the first of its task."""
-        sections = ["# Large signals beside peers", LARGE_PREFACE]
-        for experiment in EXPERIMENTS:
-            own = [record for record in records if record["cell"]["experiment"] == experiment.name]
-            if own:
-                table = flat(own)
-                table["dB"] = table["scores.held_out"].fillna(table["scores.clean"])
-                compact = compared(table, "dB", "dB").drop(columns=UNTOLD)
-                sections += [f"## {experiment.title}", markdown(compact)]
-        sections += failures(records, lambda cell: f"{cell['method']['name']} ({cell['task']})")
-        return {".md": "\n\n".join(sections) + "\n"}
+    def table(self, part: Experiment, frame: Frame) -> Frame:
+        """Return the score of each method beside the first of its task, on one signal."""
+        frame["dB"] = frame["scores.held_out"].fillna(frame["scores.clean"])
+        return compared(frame, "dB", "dB").drop(columns=UNTOLD)

@@ -18,11 +18,10 @@ def missing(extras: Iterable[str] = ()) -> list[str]:
         raise ValueError(f"{path}: expected a checkout of coordnet, found an installed package")
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     needed = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
-    return [text for text in dict.fromkeys(needed) if not is_installed(text)]
+    return [text for text in dict.fromkeys(needed) if not _is_installed(text)]
 
 
-def is_installed(requirement: str) -> bool:
-    """Return whether some version of a requirement's package is installed, and none of its bounds is violated."""
+def _is_installed(requirement: str) -> bool:
     from packaging.requirements import Requirement
 
     needed = Requirement(requirement)

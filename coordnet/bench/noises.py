@@ -110,7 +110,7 @@ def salted(picture: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Noisy(Task):
-    """A picture with noise that is not given."""
+    """A picture, or its mosaic, with noise that is not given."""
 
     degrade: Degrade = rounded  # type: ignore[assignment]
 
@@ -121,16 +121,7 @@ class Noisy(Task):
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
         made = self.degrade(signal.double().numpy(), np.random.default_rng(seed))
         observed = torch.from_numpy(np.ascontiguousarray(made)).to(signal)
-        return sample(observed.to(device), "full"), observed
-
-
-@dataclass(frozen=True)
-class NoisyMosaic(Noisy):
-    """A Bayer mosaic with noise that is not given."""
-
-    def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
-        observed = super().sampled(signal, seed, device)[1]
-        return sample(observed.to(device), "bayer:RGGB"), observed
+        return sample(observed.to(device), self.pattern), observed
 
 
 @dataclass(frozen=True)
@@ -199,7 +190,7 @@ def blocks() -> Mapping[Task, Sequence[Method]]:
     ours_of_mosaics = Method("demosaic", Demosaiced()), Method("demosaic, noise none", Demosaiced("none"))
     for one in PHOTONS:
         degrade = partial(photons, one=one)
-        task = NoisyMosaic(f"photons of {one:g} on a mosaic", "bayer:RGGB", measure="clean", degrade=degrade)
+        task = Noisy(f"photons of {one:g} on a mosaic", "bayer:RGGB", measure="clean", degrade=degrade)
         tasks[task] = (*after, *ours_of_mosaics)
     for width in (1.0, 2.0):
         told = baseline("BM3D, true spectrum", told_spectrum, package="bm3d", width=width)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
 from scipy.ndimage import map_coordinates
 
+from coordnet.bench.best_peer import Places, Values
 from coordnet.bench.package_fields import FIELDS, WHOLE_TERRAIN, Field
 
 HIDDEN = 2000  # points at which estimates are scored
@@ -15,9 +15,6 @@ NOISE_LEVEL = 0.01  # standard deviation of the noise, of the range of a functio
 CROP_SIDE = 160  # pixels along the sides of the middle of a photograph
 
 FIELDS_OF_POINTS = {"terrain": WHOLE_TERRAIN} | {name: FIELDS[name] for name in ("topobathy", "camera", "moon", "co2")}
-
-Places = Float[np.ndarray, "n d"]
-Values = Float[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)

@@ -4,33 +4,29 @@ The peers are SciPy, PyKrige, GSTools and verde, with their free numbers at thei
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from scipy.interpolate import RBFInterpolator, griddata
 
+from coordnet.bench.best_peer import COORDNET, BestPeerStudy, Estimate, by_kernels, pairs, radial, scored, triangulated
 from coordnet.bench.point_clouds import CLOUDS, Given, Values
 from coordnet.bench.record_tables import Frame, failures, markdown
-from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
-from coordnet.comparison.stopwatch import finite, once, tried
+from coordnet.bench.records import Cell, Options, Record, Result, failed
+from coordnet.comparison.stopwatch import finite
 from coordnet.fitting.fit import fit
 from coordnet.sampling.points import points
 
-KERNELS = ("linear", "thin_plate_spline", "cubic", "quintic")
 NEIGHBORS = 50  # nearest points from which RBFInterpolator finds a value, where there are more than DENSE
 DENSE = 3000  # points up to which a dense matrix is factorized
 SMOOTHINGS = tuple(10.0**power for power in range(-8, 4))
 DAMPINGS = (None, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # those that verde's cross-validation chooses from
 KRIGED = 2000  # points up to which kriging is tried
 
-Estimate = Callable[[], Values]
-COORDNET, PEERS = "coordnet", "peers"
 # The ratio of the default's error to the best peer's that is wanted of each kind, and the peers that count.
 WANTED: dict[str, tuple[float, str]] = {
     "smooth, 500": (1.0, "RBF quintic"),
@@ -54,24 +50,13 @@ POINTS_PREFACE = (
 )
 
 
-def radial(given: Given, kernel: str, smoothing: float = 0.0) -> Values:
-    """Interpolate or smooth by ``RBFInterpolator``, from ``NEIGHBORS`` points where there are more than ``DENSE``."""
-    options: Any = {"kernel": kernel, "smoothing": smoothing}
-    if len(given.places) > DENSE:
-        options["neighbors"] = NEIGHBORS
-    scale = np.ptp(given.places, axis=0)
-    return RBFInterpolator(given.places / scale, given.values, **options)(given.hidden / scale)
-
-
-def smoothed(given: Given, kernel: str) -> Values:
-    """Smooth by the parameter that is best with hindsight."""
-    return min((radial(given, kernel, s) for s in SMOOTHINGS), key=lambda made: rms(made - given.truth))
-
-
-def triangulated(given: Given, method: str) -> Values:
-    """Interpolate by ``griddata``, and by the nearest point beyond the hull."""
-    made, near = (griddata(given.places, given.values, given.hidden, method=kind) for kind in (method, "nearest"))
-    return np.where(np.isnan(made), near, made)
+def by_kernel(given: Given, kernel: str) -> Values:
+    """Interpolate by a kernel, or smooth noise by it with the parameter that is best with hindsight."""
+    neighbors, scale = NEIGHBORS if len(given.places) > DENSE else None, np.ptp(given.places, axis=0)
+    places, at = given.places / scale, given.hidden / scale
+    smoothings = SMOOTHINGS if given.noise else (0.0,)
+    each = (radial(places, given.values, at, kernel, s, neighbors) for s in smoothings)
+    return min(each, key=lambda made: rms(made - given.truth))
 
 
 def kriged_by_pykrige(given: Given) -> Values:
@@ -106,16 +91,9 @@ def splined_by_verde(given: Given) -> Values:
 
 def peers(given: Given, kind: str) -> dict[str, Estimate]:
     """Return the peers that suit a cloud of a kind, by their names."""
-    work = smoothed if given.noise else radial
-    suffix = ", best smoothing" if given.noise else ""
-    suitable: dict[str, Estimate] = {
-        f"RBF {kernel.replace('_', ' ')}{suffix}": partial(work, given, kernel) for kernel in KERNELS
-    }
-    dims = given.places.shape[1]
-    if dims > 1:
-        suitable["griddata linear"] = partial(triangulated, given, "linear")
-    if dims == 2:
-        suitable["griddata cubic"] = partial(triangulated, given, "cubic")
+    suitable = by_kernels(partial(by_kernel, given), ", best smoothing" if given.noise else "")
+    for method in {1: (), 2: ("linear", "cubic")}.get(given.places.shape[1], ("linear",)):
+        suitable[f"griddata {method}"] = partial(triangulated, given.places, given.values, given.hidden, method)
     if kind == "terrain" and len(given.places) <= KRIGED:
         packages = {"pykrige": kriged_by_pykrige, "gstools": kriged_by_gstools, "verde": splined_by_verde}
         names = {"pykrige": "PyKrige", "gstools": "GSTools", "verde": "verde SplineCV"}
@@ -135,22 +113,13 @@ def ours(given: Given, device: str) -> np.ndarray:
 
 
 def measured(name: str, method: str, cell: Cell) -> Result:
-    """Score the default, or every peer, on one cloud; a peer that refuses the points has no score."""
+    """Score the default, or every peer, on one cloud."""
     given = CLOUDS[name].draw()
-    if method == COORDNET:
-        made, seconds = once(partial(ours, given, cell.device))
-        return Result({COORDNET: rms(made - given.truth)}, {COORDNET: seconds}, {"span": given.span})
-    made = scored(peers(given, CLOUDS[name].kind), lambda estimate: rms(estimate - given.truth))
-    return made._replace(notes={"span": given.span})
+    each = partial(ours, given, cell.device), peers(given, CLOUDS[name].kind)
+    return scored(method, *each, lambda made: rms(made - given.truth))._replace(notes={"span": given.span})
 
 
-def scored(peers: Mapping[str, Estimate], score: Callable[[np.ndarray], float]) -> Result:
-    """Score peers; one that refuses what is given has no score."""
-    trials = {name: trial.result for name, work in peers.items() if not (trial := tried(partial(once, work))).error}
-    return Result({name: score(made) for name, (made, _) in trials.items()}, {k: s for k, (_, s) in trials.items()})
-
-
-class PointsStudy(Study):
+class PointsStudy(BestPeerStudy):
     """The command ``coordnet bench points``."""
 
     name = "points"
@@ -158,27 +127,13 @@ class PointsStudy(Study):
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of the clouds whose packages are installed, or of those that are named."""
         chosen = options.named(CLOUDS) or (QUICK_CLOUDS if options.quick else CLOUDS)
-        chosen = [name for name in chosen if CLOUDS[name].is_there]
-        yield [self.cell(name, method, options.device) for name in chosen for method in (COORDNET, PEERS)]
-
-    def cell(self, name: str, method: str, device: str) -> Cell:
-        """Return the cell of one method, or of all peers, on one cloud."""
-        subject: dict[str, Any] = {"task": name, "method": {"name": method}}
-        work = partial(measured, name, method)
-        return Cell(experiment=self.name, subject=subject, work=work, device="cpu" if method == PEERS else device)
+        there = [name for name in chosen if CLOUDS[name].is_there]
+        yield [cell for name in there for cell in self.cells(name, partial(measured, name), options.device)]
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the ratios to the best peer as a table, every cell, and a figure."""
         cells = ratios(records)
         return {".md": report(cells, records), ".csv": every_score(records).to_csv(index=False), ".png": figure(cells)}
-
-
-def pairs(records: Sequence[Record], case: Callable[[Record], Any]) -> dict[Any, tuple[Record, Record]]:
-    """Return the record of the default and that of the peers, by the cases that both have."""
-    by_case: dict[Any, dict[str, Record]] = {}
-    for record in (r for r in records if not failed(r) and r["scores"]):
-        by_case.setdefault(case(record["cell"]), {})[record["cell"]["method"]["name"]] = record
-    return {key: (of[COORDNET], of[PEERS]) for key, of in by_case.items() if len(of) == 2}
 
 
 def ratios(records: Sequence[Record]) -> Frame:

@@ -9,7 +9,7 @@ from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
 from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
 from coordnet.bench.experiment import Experiment, Method, Task, baseline
-from coordnet.bench.fields import AtMidpoints, FieldFinder, UnequalFinder, UnequalTask
+from coordnet.bench.fields import AtMidpoints, FieldFinder, UnequalField, UnequalTask
 from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.fit import EncoderChoice
@@ -234,7 +234,7 @@ EXPERIMENTS = (
             Method("Gaussian, least squares", AtMidpoints(None, EncoderChoice(Gaussian))),
             Method("32 Gaussians of 3 spacings, least squares", AtMidpoints(None, WIDE)),
         ),
-        UnequalFinder(**THREE_FIELDS),
+        FieldFinder(("unequal field",), made=UnequalField, **THREE_FIELDS),
     ),
     parts(
         "measurements",

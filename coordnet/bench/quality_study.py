@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from coordnet.bench import intervals
 from coordnet.bench.catalogue import QUALITY
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.record_tables import Frame, by_signal, failures, flat, markdown, text
 from coordnet.bench.records import Cell, Options, Record, Study
@@ -19,30 +20,34 @@ PREFACE = (
 
 
 class Quality(Study):
-    """The command ``coordnet bench quality``."""
+    """The command ``coordnet bench quality``: in each part, methods beside the first of their task."""
 
     name = "quality"
     experiments = tuple(QUALITY)
+    parts: Sequence[Experiment] = EXPERIMENTS
+    head = ("# Reconstructions beside their peers", PREFACE)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        named = options.named(QUALITY)
-        for experiment in EXPERIMENTS:
-            if experiment.name in named or (not named and experiment.name != SLOW):
-                yield experiment.cells(options)
+        named = options.named(self.experiments)
+        for part in self.parts:
+            if part.name in named or (not named and part.name != SLOW):
+                yield part.cells(options)
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the mean score of each method over the signals, beside the first method of its task."""
-        sections = ["# Reconstructions beside their peers", PREFACE]
-        for experiment in EXPERIMENTS:
-            own = [r for r in records if r["cell"]["experiment"] == experiment.name]
-            if own and experiment.name.startswith("intervals"):
-                sections += [f"## {experiment.title}", markdown(intervals.table(flat(own)))]
-            elif own:
-                score = f"scores.{experiment.measure}", "dB"
-                counted = ("notes.iterations", "steps") if experiment.name == "iterations" else score
-                sections += [f"## {experiment.title}", markdown(compared(flat(own), *counted))]
+        sections = list(self.head)
+        for part in self.parts:
+            own = [r for r in records if r["cell"]["experiment"] == part.name]
+            sections += [f"## {part.title}", markdown(self.table(part, flat(own)))] if own else []
         sections += failures(records, lambda cell: f"{cell['method']['name']} ({cell['task']})")
         return {".md": "\n\n".join(sections) + "\n"}
+
+    def table(self, part: Experiment, frame: Frame) -> Frame:
+        """Return the table of a part from the rows of its records."""
+        if part.name.startswith("intervals"):
+            return intervals.table(frame)
+        score = f"scores.{part.measure}", "dB"
+        return compared(frame, *(("notes.iterations", "steps") if part.name == "iterations" else score))
 
 
 def compared(frame: Frame, column: str, unit: str) -> Frame:

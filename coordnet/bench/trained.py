@@ -13,7 +13,6 @@ from torch import Tensor
 from coordnet.bench.experiment import Case, Estimator, Method, Outcome
 from coordnet.comparison.stopwatch import timed
 from coordnet.fitting.fit import fit
-from coordnet.priors.base import Prior
 from coordnet.priors.denoiser import Demosaicker, Denoiser
 from coordnet.priors.denoiser.demosaicker import demosaicked
 from coordnet.priors.denoiser.named import PACKAGE, ffdnet
@@ -45,10 +44,9 @@ def networked(function: Callable[[Case, Denoiser | None], Tensor]) -> tuple[Meth
     return Method("coordnet", WithFFDNet(function, trained=False)), Method("coordnet with FFDNet", WithFFDNet(function))
 
 
-def filled(case: Case, denoiser: Denoiser | None) -> Tensor:
+def filled(case: Case, prior: Denoiser | Demosaicker | None) -> Tensor:
     """Fit the samples."""
-    prior: Prior | str = denoiser or "auto"
-    return fit(case.samples, prior=prior).render(case.samples.grid, alignment="sample")  # type: ignore[arg-type]
+    return fit(case.samples, prior=prior or "auto").render(case.samples.grid, alignment="sample")  # type: ignore[arg-type]
 
 
 def enlarged(case: Case, denoiser: Denoiser | None) -> Tensor:
@@ -77,8 +75,7 @@ def demosaicnet(case: Case) -> Tensor:
 
 def with_demosaicnet(case: Case) -> Tensor:
     """Demosaic by what suits the mosaic, beside which demosaicnet is weighed."""
-    prior = Demosaicker(_demosaicnet(), PATTERN)
-    return fit(case.samples, prior=prior).render(case.samples.grid, alignment="sample")  # type: ignore[arg-type]
+    return filled(case, Demosaicker(_demosaicnet(), PATTERN))
 
 
 def _demosaicnet() -> Any:

@@ -38,7 +38,7 @@ def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid c
 
     It is None if more points than ``TRIANGULATION_LIMIT`` would have to be triangulated and ``patient`` is false.
     """
-    return _interpolated(samples, 1, patient)
+    return interpolated(samples, 1, patient)
 
 
 def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
@@ -46,7 +46,7 @@ def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
 
     It is None if ``griddata`` has no cubic method (three dimensions and more) or has too many points to triangulate.
     """
-    return _interpolated(samples, 3, patient=False)
+    return interpolated(samples, 3)
 
 
 def biharmonic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
@@ -90,10 +90,11 @@ def expected_seconds(samples: Samples, name: str) -> float:
 BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic": cubic}
 
 
-def _interpolated(samples: Samples, degree: int, patient: bool) -> Tensor | None:
+def interpolated(samples: Samples, degree: int, patient: bool = False) -> Float[Tensor, "*grid channels"] | None:
     """Interpolate a lattice axis by axis, in 2-D as ``RectBivariateSpline``, and points by a triangulation.
 
-    A grid of one node along an axis, such as a picture of one row, is triangulated without this axis.
+    Splines may have any odd ``degree``, triangulations 1 and 3; see ``linear`` for where it is None. A grid of one
+    node along an axis, such as a picture of one row, is triangulated without this axis.
     """
     varying, weights = _varying(samples), samples.weights
     dims = len(varying)

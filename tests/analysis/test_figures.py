@@ -1,12 +1,10 @@
 """The papers' figures, and the command that draws them."""
 
 import json
-import sys
 
 import pytest
 
 from coordnet.analysis import stable_rank
-from coordnet.cli import main
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings.kinds import ENCODERS
@@ -17,6 +15,7 @@ from coordnet.plots.encodings import encoder_figure
 from coordnet.plots.published import FIGURES
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.patterns import sample
+from tests.helpers import SMALL_ENCODERS, refused
 
 pytestmark = pytest.mark.usefixtures("coarse")
 
@@ -27,11 +26,6 @@ def drawn():
     small = dict.fromkeys(("similarity", "similarity-42", "frequencies"), {"side": 16, "epochs": 5})
     small["2"] = {"counts": (64, 128)}
     return {name: figure(**small.get(name, {})) for name, figure in FIGURES.items()}
-
-
-def command(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", *arguments])
-    return main()
 
 
 @pytest.mark.slow
@@ -48,30 +42,16 @@ def test_only_the_impulse_has_full_rank_in_figure_3(drawn):
     assert numbers["sine"]["measured"][-1] == pytest.approx(2, rel=0.01)
 
 
-def test_figure_4_has_both_families(drawn):
-    _, numbers = drawn["4"]
-    gaussian, rff = (numbers[name]["measured"] for name in ("Gaussian", "RFF"))
-    assert gaussian == sorted(gaussian, reverse=True)
-    assert rff[-1] > rff[0]
-
-
-def test_dashed_theory_is_drawn_and_named(drawn):
-    for name in ("2", "3", "4"):
-        axes = drawn[name][0].axes
-        assert all(any(line.get_linestyle() == "--" for line in ax.lines) for ax in axes)
-        assert any("theory" in [t.get_text() for t in ax.get_legend().texts] for ax in axes if ax.get_legend())
-        assert all(ax.get_xlabel() and ax.get_ylabel() for ax in axes)
-
-
-@pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_is_written(figure, drawn, monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(FIGURES, figure, lambda: drawn[figure])
-    assert command(monkeypatch, "--figure", figure, "--out", str(tmp_path / "f"), "--json") == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record == json.loads((tmp_path / "f" / "record.json").read_text())
+def test_figures_are_written_once_with_their_numbers(drawn, monkeypatch, tmp_path, run):
+    for figure, numbers in drawn.values():
+        assert figure.axes and json.dumps(numbers, allow_nan=False)
+    monkeypatch.setitem(FIGURES, "boxes", lambda: drawn["boxes"])
+    status, out, _ = run("analyze", "--figure", "boxes", "--out", "f", "--json")
+    record = json.loads(out)
+    assert status == 0 and record == json.loads((tmp_path / "f" / "record.json").read_text())
     assert record["seconds"] < 30
     assert (tmp_path / "f" / "figure.png").read_bytes()[:4] == b"\x89PNG"
-    assert command(monkeypatch, "--figure", figure, "--out", str(tmp_path / "f")) == 2
+    assert run("analyze", "--figure", "boxes", "--out", "f")[0] == 2
 
 
 def test_frequencies_below_the_first_are_counted(drawn):
@@ -101,10 +81,11 @@ def test_a_box_is_less_similar_to_others_the_more_coordinates_a_group_has(drawn)
     assert moved[0] < 0.1 < moved[2]
 
 
-def test_encoders_are_measured(monkeypatch, capsys):
+def test_encoders_are_measured(run):
     options = ["--encoder", "gaussian:sigma=0.02", "--encoder", "rff", "--samples", "64", "--json"]
-    assert command(monkeypatch, *options) == 0
-    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    status, out, _ = run("analyze", *options)
+    assert status == 0
+    numbers = json.loads(out)["numbers"]
     gaussian = numbers["gaussian:sigma=0.02,features=64"]
     assert gaussian["stable_rank"] == pytest.approx(gaussian["theory"], rel=0.03)
     assert gaussian["over_samples"]["at"] == [8.0 * k for k in range(1, 9)]
@@ -115,13 +96,9 @@ def test_encoders_are_measured(monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_every_encoder_has_a_page(name):
-    small = {
-        "learnable-fourier": {"fourier": 8, "hidden": 4, "features": 8, "gamma": 0.3},
-        "hash-grid": {"levels": 2, "table": 64},
-    }
     family = ENCODERS[name]
     axes = (Axis(8), Axis(8)) if family.joint else (Axis(8),)
-    _, numbers = encoder_figure({name: (family.like(axes, **small.get(name, {})), axes)}, [(1, 6)])
+    _, numbers = encoder_figure({name: (family.like(axes, **SMALL_ENCODERS.get(name, {})), axes)}, [(1, 6)])
     (found,) = json.loads(json.dumps(numbers)).values()
     assert found["heat maps"]["nodes"] == [[1, 6]]
     assert (found["spectrum"] is None) == family.joint
@@ -129,21 +106,13 @@ def test_every_encoder_has_a_page(name):
     assert (found["over_scale"] is not None) == bool(family.scales)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "identity", "joint-rff"])
-def test_the_page_of_an_encoder_is_written(name, monkeypatch, tmp_path, capsys):
-    arguments = ["--samples", "8", "--at", "1,6", "--out", str(tmp_path / "f"), "--json"]
-    assert command(monkeypatch, "--encoder", name, *arguments) == 0
-    (found,) = json.loads(capsys.readouterr().out)["numbers"].values()
-    assert found["heat maps"]["nodes"] == [[1, 6]]
-    assert (tmp_path / "f" / "figure.png").read_bytes()[:4] == b"\x89PNG"
-
-
-def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photograph):
+def test_a_fitted_encoding_is_looked_into(run, tmp_path, photograph):
     samples = sample(photograph[:16, :12], "every:2")
     network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), Linear())
     fit_gradient(network, samples, epochs=20).save(tmp_path / "model.safetensors")
-    assert command(monkeypatch, str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "f"), "--json") == 0
-    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    status, out, _ = run("analyze", "model.safetensors", "--out", "f", "--json")
+    assert status == 0
+    numbers = json.loads(out)["numbers"]
     assert max(numbers["rank of each channel"]) <= 2
     matrix = network.encoding(lattice_points((Axis(16), Axis(12)))).flatten(0, 1)
     assert numbers["matrices"][0]["stable_rank"] == pytest.approx(stable_rank(matrix))
@@ -161,8 +130,5 @@ def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photogr
         (["--samples", "1", "--json"], "--samples: expected an integer of at least 2"),
     ],
 )
-def test_bad_usage_is_one_line(arguments, message, monkeypatch, capsys):
-    assert command(monkeypatch, *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+def test_bad_usage_is_one_line(arguments, message, run, tmp_path):
+    assert message in refused(run("analyze", *arguments), tmp_path, ())

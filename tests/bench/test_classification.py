@@ -14,7 +14,7 @@ from coordnet.bench.records import Options, read
 from coordnet.bench.runner import run
 from coordnet.bench.series import Series, precision_recall_f1
 from coordnet.bench.token_sets import RELATIONS, relation, scenes, split
-from coordnet.encodings import JointEncoding, ModulatedEncoding
+from coordnet.encodings import JointEncoding
 from coordnet.encodings.encoders import LearnableFourier
 from coordnet.sampling import lattice_points
 
@@ -36,23 +36,6 @@ def test_every_row_has_the_norm_that_it_is_given(task, row, generator):
     assert float(scaled(points).detach().square().sum(-1).mean()) == pytest.approx(4.0, rel=1e-4)
     again = row.build(FIRST, torch.Generator().manual_seed(0)).eval()
     assert torch.equal(again(points), encoding(points))
-
-
-def test_a_row_differs_from_its_kin_as_its_name_says():
-    rows = {row.name: row.build(FIRST, torch.Generator().manual_seed(0)) for row in TASKS[0].rows}
-    full = rows["learnable Fourier + MLP"].encoder
-    fixed, uniform, dropped = (
-        rows[f"{name}"].encoder
-        for name in (
-            "fixed Fourier + MLP",
-            "learnable Fourier + MLP, W from U[0, 1]",
-            "learnable Fourier + MLP, dropout",
-        )
-    )
-    assert torch.equal(fixed.frequencies, full.frequencies) and not fixed.frequencies.requires_grad
-    assert float(uniform.frequencies.detach().min()) >= 0
-    assert dropped.dropout == 0.1
-    assert all(isinstance(rows[f"{name} + MLP"], ModulatedEncoding) for name in ("sinusoidal, 2-D", "MD-sine"))
 
 
 def test_the_divergence_is_part_of_the_loss():
@@ -115,15 +98,6 @@ def test_no_test_digit_trains_or_chooses():
         assert torch.equal(everything.sort().values, torch.arange(1797))
         assert (len(validation), len(test)) == (359, 539)
     assert not torch.equal(parts[0][1], parts[1][1])
-
-
-@pytest.mark.parametrize("name", series.SETS)
-def test_windows_follow_their_seed(name):
-    part = series.windows(name, 20, 5)
-    assert all(torch.equal(*pair) for pair in zip(part, series.windows(name, 20, 5), strict=True))
-    assert not torch.equal(part.tokens, series.windows(name, 20, 6).tokens)
-    assert part.tokens.shape == (20, 32, 2) and part.positions.shape == (20, 32, 1)
-    assert part.labels.tolist() == [0, 1] * 10
 
 
 def test_anomalies_are_what_they_are_called(monkeypatch):
@@ -195,12 +169,3 @@ def test_choices_are_made_by_validation(short, tmp_path, monkeypatch):
     assert "accuracy at unseen positions" in table
     monkeypatch.setattr(classification, "train", None)  # a finished run trains nothing
     assert run(study, options, tmp_path, progress=False)[1] == 0
-
-
-def test_a_short_series(tmp_path, monkeypatch):
-    monkeypatch.setattr("coordnet.bench.series.COUNTS", (16, 8, 8))
-    monkeypatch.setattr(Series, "tasks", Series.tasks[3:])
-    study = Series()
-    assert run(study, Options(seeds=1, epochs=1), tmp_path, progress=False) == (2 * (3 * 2 + 4), 0)
-    table = study.contents(study.records(tmp_path))[".md"]
-    assert table.count("| lagged copy |") == table.count("| drift |") == 4

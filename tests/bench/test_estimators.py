@@ -1,12 +1,7 @@
 """The tables' settings, and what the cells' methods make of them."""
 
-import ctypes
 import math
-import os
-import signal
-import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +13,6 @@ from coordnet.analysis import stable_rank
 from coordnet.bench import generalized_variation, papers, peers, signals, trained
 from coordnet.bench.estimators import complex_
 from coordnet.bench.experiment import Case
-from coordnet.bench.jobs import limited
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import Options, key_of
 from coordnet.bench.runner import STUDIES
@@ -26,7 +20,6 @@ from coordnet.comparison.stopwatch import with_peak
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
-from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -90,14 +83,6 @@ def test_a_virtual_grid_keeps_the_scales_of_the_signal(name):
     assert scales == pytest.approx([layout.scale] * 2)
 
 
-def test_the_papers_mlp_has_the_parameters_that_they_count():
-    samples = sample(torch.rand(64, 64, 3), "every:2")
-    for name, estimator in methods("table1").items():
-        if name.startswith("MLP"):
-            network = CoordinateNetwork(build(estimator.layout, samples), estimator.head, 3)
-            assert network.parameter_count == 329_475
-
-
 def test_scales_are_kept_in_pixels():
     """An encoding on half the grid is the first half of the whole one's, feature for feature."""
     method = methods("table1")["closed form, complex gaussian"]
@@ -146,44 +131,6 @@ def test_splines_in_three_dimensions_are_regular_grid_interpolator(method, toler
     inside = (slice(0, 15), slice(0, 13), slice(0, 11))
     made = peers.spline(Case(samples), method)[inside][..., 0]
     assert torch.allclose(made, torch.from_numpy(peer(targets[inside].minimum(ends).numpy())), atol=tolerance)
-
-
-def test_a_peer_beyond_its_limit_is_stopped(forked):
-    picture = Case(sample(synthetic_photograph(20, 20), "random:0.5"))
-    with pytest.raises(TimeoutError, match="0.2 s"):
-        limited(partial(time.sleep, 60), 0.2)
-    with pytest.raises(RuntimeError, match="invalid literal"):
-        limited(partial(int, "none"), 60.0)
-    made, seconds = limited(partial(peers.spline, picture, "nearest"), 60.0)
-    assert torch.equal(made, baselines.nearest(picture.samples))
-    assert 0 < seconds < 60
-
-
-def _in_one_go(folder):
-    """Note the own number, then let no other thread run."""
-    (folder / "number").write_text(str(os.getpid()))
-    ctypes.PyDLL(None).sleep(3600)  # a call that keeps the interpreter's lock
-
-
-@pytest.mark.slow
-def test_a_peer_whose_run_was_killed_ends_at_its_limit(forked, tmp_path):
-    """Also where it leaves no thread the time to see that its parent has gone."""
-    run = os.fork()
-    if run == 0:
-        try:
-            limited(partial(_in_one_go, tmp_path), 1.0)
-        finally:
-            os._exit(7)
-    while not (tmp_path / "number").exists() or not (tmp_path / "number").read_text():
-        time.sleep(0.05)
-    os.kill(run, signal.SIGKILL)
-    os.waitpid(run, 0)
-    peer = Path("/proc", (tmp_path / "number").read_text())
-    assert peer.exists()
-    deadline = time.monotonic() + 20
-    while peer.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not peer.exists()
 
 
 def test_total_variation_with_hindsight_is_never_below_a_fixed_weight():

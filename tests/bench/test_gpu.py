@@ -47,7 +47,7 @@ def pretended(few):
         yield gpu
 
 
-@pytest.mark.parametrize("part", gpu.EVIDENCE)
+@pytest.mark.parametrize("part", ["tests", *speed.TASK_GROUPS, "notebooks", "table1"])
 def test_each_part_begins(pretended, run, small_data, part, tmp_path):
     status, out, err = run("bench", "gpu", "--dry", "--only", part, "--data", small_data)
     assert status == 0, err
@@ -65,15 +65,6 @@ def test_runs_end_in_time_and_go_on(pretended, few, run, tmp_path):
         assert (status, "goes on" in out) == (0, True), err
     status, out, err = run(*command)
     assert "all is recorded" in out and len(few) == count + 1
-
-
-def test_what_python_is_called_with_is_there(few, tmp_path):
-    options = gpu.Options(only=("tests", "notebooks"), device="cuda")
-    tests, *notebooks = [cell.work.args[0] for (cell,) in gpu.Checkout().stages(options, {})]
-    assert (CHECKOUT / tests[-1]).is_file() and tests[-3:-1] == ["--device", "cuda"]
-    for arguments in notebooks:
-        assert arguments[-1].endswith(".ipynb") and arguments[1] == gpu.EXECUTE
-    compile(gpu.EXECUTE, "nbclient", "exec")
 
 
 def test_a_process_that_fails_is_a_failed_cell(monkeypatch, capsys):

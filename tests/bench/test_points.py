@@ -82,8 +82,3 @@ def test_a_run_is_recorded_and_reported(tmp_path):
     assert "2 clouds" in report("points", None, tmp_path)[0]
     assert {path.name for path in tmp_path.iterdir()} == {"records.jsonl", "points.md", "points.csv", "points.png"}
     assert figure(cells).axes and ratios(records[:1]).empty
-
-
-def test_names_of_clouds_are_checked(tmp_path):
-    with pytest.raises(ValueError, match="`only`: expected one of waves 500, "):
-        run(STUDY, Options(only=("sphere",)), tmp_path)

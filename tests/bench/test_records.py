@@ -5,12 +5,9 @@ import multiprocessing
 import os
 import resource
 import signal
-import subprocess
-from unittest import mock
 
 import pytest
 
-from coordnet.bench import records
 from coordnet.bench.records import NAME, appending, key_of, read
 
 
@@ -105,11 +102,3 @@ def test_a_full_disk_is_named_and_keeps_the_records_before_it(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert texts(tmp_path) == [(1, "x"), (2, "x")]
-
-
-def test_a_record_s_commit_takes_no_lock_of_the_checkout(monkeypatch):
-    """A run that is killed while it asks git would leave the lock, and later commits would be refused."""
-    asked = []
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append(command) or mock.Mock(stdout="abc"))
-    records._where.__wrapped__("cpu")
-    assert asked[0][:2] == ["git", "--no-optional-locks"]

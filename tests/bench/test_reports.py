@@ -5,10 +5,9 @@ import math
 
 import pytest
 
-from coordnet.bench import signals
 from coordnet.bench.record_tables import sections
-from coordnet.bench.records import Options, appending, key_of, read
-from coordnet.bench.runner import STUDIES, run
+from coordnet.bench.records import appending, key_of
+from coordnet.bench.runner import STUDIES
 
 TABLE_1 = STUDIES["table1"]
 MACHINE = {"device": "cpu", "gpu": None, "threads": 1, "torch": "2", "commit": "abc"}
@@ -166,24 +165,3 @@ def test_a_report_without_records_is_refused_in_one_line(run, tmp_path):
     status, out, err = run("bench", "noise", "--report")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "coordnet bench noise" in err
-
-
-@pytest.mark.parametrize("name", ["rethinking", "noise", "sampling", "figure7", "features", "epochs"])
-def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(signals, "QUICK", 30)  # pictures of 16²
-    chosen = {
-        "rethinking": ("*spline*", "closed form, gaussian*"),
-        "figure7": ("*spline*", "gaussian σ*, depth 0"),
-        "features": ("*spline*", "gaussian, K = 16", "rff, K = 32"),
-        "epochs": ("*spline*", "gradient, complex gaussian"),
-        "noise": ("wavelets*", "closed form, adaptive filter"),
-        "sampling": ("griddata linear*", "closed form, smooth prior"),
-    }[name]
-    study = STUDIES[name]
-    run(study, Options(folder, quick=True, epochs=1, methods=chosen), tmp_path / name, progress=False)
-    contents = study.contents(study.records(tmp_path / name))
-    labels = {line.get_label() for ax in contents[".png"].axes for line in ax.get_lines()}
-    cells = [r["cell"] for r in read(tmp_path / name).values()]
-    expected = {cell["method"]["name"] for cell in cells if cell["method"]["group"] == "baseline"}
-    assert expected and expected <= labels
-    assert all(method in contents[".md"] for method in expected)

@@ -3,9 +3,9 @@
 import json
 import multiprocessing
 import random
+import signal
 import time
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,50 +13,52 @@ import pytest
 from coordnet.bench import runner
 from coordnet.bench.estimators import Layout, Trained, complex_
 from coordnet.bench.experiment import Method, Peer, Task, estimation
-from coordnet.bench.jobs import DIED
-from coordnet.bench.records import NAME, Cell, Options, Study, read
+from coordnet.bench.records import NAME, Cell, Options, Result, Study, read
 from coordnet.bench.runner import STUDIES
 from coordnet.encodings.encoders import Gaussian
-from tests.bench import synthetic
 
-CHEAP = ("*spline*", "nearest*", "closed form, complex rff", "gradient, complex gaussian")
+
+def measured(cell):
+    time.sleep(0.004)
+    return Result({"score": cell.seed / 7}, {"fit": 0.1})
+
+
+def broken(cell):
+    raise ValueError("no result")
+
+
+def deadly(cell):
+    signal.raise_signal(signal.SIGKILL)
 
 
 class Synthetic(Study):
-    """Some cells, without tables."""
+    """Some cells of one kind of work, and a report without tables."""
 
     name = "synthetic"
 
-    def __init__(self, cells):
-        self.cells = cells
+    def __init__(self, count, work=measured):
+        subject = {"task": "t", "method": {"name": "m"}}
+        self.cells = [Cell(experiment=self.name, subject=subject, work=work, seed=seed) for seed in range(count)]
 
     def stages(self, options, done):
         yield self.cells
 
     def contents(self, records):
-        return {}
+        return {".md": "a table"}
 
 
-def options(data, **more):
-    return Options(data, quick=True, images=2, epochs=2, methods=CHEAP, **more)
-
-
-def cells(name, options):
-    return [cell for stage in STUDIES[name].stages(options, {}) for cell in stage]
+def cells(options):
+    return [cell for stage in STUDIES["table1"].stages(options, {}) for cell in stage]
 
 
 def run_study(options, folder):
     return runner.run(STUDIES["table1"], options, folder, progress=False)
 
 
-def content(record):
-    """A record but for its times, and but for where it ran."""
-    return {k: v for k, v in record.items() if k not in ("seconds", "machine")}
-
-
 def by_key(folder):
+    """The records but for their times, and but for where they ran; each key is there once."""
     lines = [json.loads(line) for line in (folder / NAME).read_text().splitlines()]
-    found = {line["key"]: content(line) for line in lines}
+    found = {line["key"]: {k: v for k, v in line.items() if k not in ("seconds", "machine")} for line in lines}
     assert len(found) == len(lines)
     return found
 
@@ -77,7 +79,7 @@ def kill_soon(process, path, delay):
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    study = Synthetic([synthetic.cell(seed) for seed in range(200)])
+    study = Synthetic(200)
     assert runner.run(study, Options(), undisturbed, progress=False) == (200, 0)
     moments = random.Random(0)
     for _ in range(10):
@@ -91,23 +93,16 @@ def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(tmp_path):
     assert by_key(killed) == by_key(undisturbed)
 
 
-def test_a_finished_run_does_nothing(folder, tmp_path, monkeypatch):
-    made = run_study(options(folder), tmp_path / "out")
-    before = (tmp_path / "out" / NAME).read_bytes()
-    monkeypatch.setattr(Cell, "run", None)
-    assert run_study(options(folder), tmp_path / "out") == made
-    assert (tmp_path / "out" / NAME).read_bytes() == before
-
-
 def test_another_file_of_the_same_name_is_another_signal(folder):
-    before = {cell.key for cell in cells("table1", options(folder))}
+    options = Options(folder, images=2, methods=("*spline*", "nearest*", "closed form, complex rff"))
+    before = {cell.key for cell in cells(options)}
     (folder / "images" / "picture1.png").write_bytes((folder / "images" / "picture0.png").read_bytes())
-    after = {cell.key for cell in cells("table1", options(folder))}
+    after = {cell.key for cell in cells(options)}
     assert len(before & after) == len(before) // 2
 
 
 def test_trained_methods_come_last(folder):
-    groups = [cell.subject["method"]["group"] for cell in cells("table1", Options(folder))]
+    groups = [cell.subject["method"]["group"] for cell in cells(Options(folder))]
     assert groups == sorted(groups, key=lambda group: group == "gradient")
 
 
@@ -149,38 +144,6 @@ def test_divergence_is_a_failure(folder):
     assert "scores" not in record
 
 
-def test_a_cell_that_kills_its_process_loses_no_other(tmp_path, forked):
-    """It is run again; a second death is a failure."""
-    cells = [synthetic.cell(seed) for seed in range(8)]
-    cells.insert(3, synthetic.cell(100, partial(synthetic.deadly, tmp_path, False)))
-    cells.insert(5, synthetic.cell(200, partial(synthetic.deadly, tmp_path, True)))
-    out = tmp_path / "out"
-    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (10, 1)
-    found = {row["cell"]["seed"]: row for row in by_key(out).values()}
-    assert found.pop(200)["reason"] == DIED.reason
-    assert {seed: row["scores"]["score"] for seed, row in found.items()} == {s: s / 7 for s in (*range(8), 100)}
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_cluster_runs_the_cells(folder, tmp_path):
-    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, protocol="tcp", processes=False, dashboard_address=None
-    ) as cluster:
-        chosen = options(folder, dask=cluster.scheduler_address)
-        count, failed = run_study(chosen, tmp_path / "out")
-    assert failed == 0
-    assert set(by_key(tmp_path / "out")) == {cell.key for cell in cells("table1", chosen)}
-    assert len(by_key(tmp_path / "out")) == count
-
-
-def test_nobody_at_an_address_is_told_in_one_line(run, folder):
-    pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    status, out, err = run("bench", "table1", "--data", folder, "--quick", "--dask", "nonsense")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "nonsense" in err
-
-
 def test_wrong_options_are_told_in_one_line(run, folder, tmp_path):
     (tmp_path / "file").write_text("no folder")
     for more in (
@@ -213,18 +176,9 @@ def test_a_broken_file_ends_a_run_before_it_began(run, folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def broken(cell):
-    raise ValueError("no result")
-
-
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_run_of_which_a_cell_failed_ends_with_status_1(run, monkeypatch, fails):
-    cell = synthetic.cell(0)
-    study = Synthetic([replace(cell, work=broken) if fails else cell])
-    study.experiments = (cell.experiment,)
-    study.contents = lambda records: {".md": "a table"}
-    monkeypatch.setitem(STUDIES, "table1", study)
-    status, out, err = run("bench", "table1", "--out", "records")
-    assert status == fails
-    assert ("1 cells failed" in err) == fails
-    assert "a table" in out
+@pytest.mark.parametrize(("work", "said"), [(measured, ""), (broken, "no result"), (deadly, "its process died")])
+def test_a_run_of_which_a_cell_failed_ends_with_status_1(run, monkeypatch, forked, tmp_path, work, said):
+    monkeypatch.setitem(STUDIES, "table1", Synthetic(3, work))
+    status, out, err = run("bench", "table1", "--out", "records", "--workers", 2 if work is deadly else 1)
+    assert (status, "a table" in out, "3 cells failed" in err) == (bool(said), True, bool(said))
+    assert all(said in record.get("reason", "") for record in read(tmp_path / "records").values())

@@ -21,24 +21,15 @@ def raw(raw_data, tmp_path):
     return shutil.copytree(raw_data, tmp_path / "in")
 
 
-@pytest.fixture
-def still(raw):
-    """The raw folder without its clip, which takes a second to decode."""
-    shutil.rmtree(raw / "video")
-    return raw
-
-
 @pytest.fixture(scope="module")
 def raw_data(tmp_path_factory):
-    """A picture larger than the crop, one smaller, a short clip, a sound, and a page about them."""
+    """A picture larger than the crop, one smaller, a sound, and a page about them."""
     folder = tmp_path_factory.mktemp("raw") / "in"
-    for part in ("kodak", "video", "audio"):
+    for part in ("kodak", "audio"):
         (folder / part).mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name, shape in {"a": (40, 52, 3), "b": (10, 30, 3)}.items():
         Image.fromarray(rng.integers(0, 256, shape).astype(np.uint8)).save(folder / "kodak" / f"{name}.png")
-    clip = torch.rand(9, 300, 40, 3, generator=torch.Generator().manual_seed(0))
-    write_video(clip, folder / "video" / "c.mp4", rate=10)
     sound = rng.integers(-9, 9, cubes.SOUND + 5).astype(np.int16)
     wavfile.write(folder / "audio" / "bach.wav", 8000, sound)
     (folder / "README.md").write_text("what this is")
@@ -51,6 +42,9 @@ def prepared(run, raw, *options):
 
 @pytest.mark.slow
 def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
+    (raw / "video").mkdir()
+    clip = torch.rand(9, 300, 40, 3, generator=torch.Generator().manual_seed(0))
+    write_video(clip, raw / "video" / "c.mp4", rate=10)
     status, printed, err = prepared(run, raw, "--json")
     assert (status, err) == (0, "")
     record = json.loads(printed)
@@ -74,17 +68,17 @@ def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
     assert torch.equal(cubes.sound(sound), cubes.sound(raw / "audio" / "bach.wav"))
 
 
-def test_checksums_are_sha256sum_s_own(run, still, tmp_path):
-    assert prepared(run, still, "--quiet") == (0, "", "")
+def test_checksums_are_sha256sum_s_own(run, raw, tmp_path):
+    assert prepared(run, raw, "--quiet") == (0, "", "")
     out = tmp_path / "out"
     lines = dict(reversed(line.split("  ")) for line in (out / "SHA256SUMS").read_text().splitlines())
     assert lines["kodak/a.png"] == hashlib.sha256((out / "kodak" / "a.png").read_bytes()).hexdigest()
     assert set(lines) == {p.relative_to(out).as_posix() for p in out.glob("*/*")}
 
 
-def test_a_second_run_does_not_take_what_the_first_prepared(run, still):
+def test_a_second_run_does_not_take_what_the_first_prepared(run, raw):
     def prepare(*options):
-        return run("data", "--from", still, "--out", still / "prepared", "--json", *options)
+        return run("data", "--from", raw, "--out", raw / "prepared", "--json", *options)
 
     first, second = prepare(), prepare("--force")
     assert json.loads(first[1])["files"] == json.loads(second[1])["files"]

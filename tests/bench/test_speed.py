@@ -8,7 +8,7 @@ import torch
 
 import coordnet as cn
 from coordnet.bench import speed, timings
-from coordnet.bench.records import NAME, Options, appending, read
+from coordnet.bench.records import NAME, Options, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.runner import run as run_study
 from coordnet.bench.speed import Target
@@ -88,25 +88,6 @@ def test_every_run_measures_anew_and_the_latest_timing_counts(small):
 
 
 @pytest.mark.slow
-def test_random_samples_and_clips_and_batches(monkeypatch):
-    def only_run(work, *_, **__):
-        work()
-        return timings.Timing(1.0, 1.0, 1.0, 1)
-
-    monkeypatch.setattr(timings, "measure", only_run)
-    monkeypatch.setattr(timings, "limited", lambda work, limit: (work(), 1.0))
-    for task, *arguments in (
-        (timings.scattered, (16, 16), 0.25),
-        (timings.scattered, (6, 6, 6), 0.125),
-        (timings.clip, 4),
-        (timings.batch, 8, 3),
-    ):
-        rows = Rows()
-        task(rows, "cpu", *arguments)
-        assert set(rows.seconds.values()) == {1.0} and timings.BARE_PRODUCTS in rows.seconds
-
-
-@pytest.mark.slow
 def test_memory_is_measured_in_a_process_of_its_own():
     held, rows = torch.ones(2**27), Rows()  # half a GiB, which is not theirs
     timings.large(rows, "cpu", timings.IN_ROWS, 64)
@@ -130,45 +111,10 @@ def test_targets_are_held_against_what_was_measured():
     assert Target("cpu", "t", "ours", 0.5).line(tasks(3.0, 4.0))["found"] == "3e+03 ms"
 
 
-def test_every_target_is_a_row_that_is_measured():
-    """The names of tasks and methods in the targets are those that the harness writes."""
-    from inspect import getsource
-
-    source = getsource(timings)
-    for target in speed.TARGETS:
-        assert target.method.split(",")[0].split(" prior")[0] in source, target.method
-
-
-@pytest.mark.figures
-def test_the_table_comes_from_the_records_alone(run, small, tmp_path):
-    record = list(read(small).values())[-1]
-    record["cell"]["task"] = speed.SMALL
-    with appending(tmp_path / "speed") as add:
-        add(record)
-    status, out, err = run("bench", "speed", "--report", "--out", tmp_path / "speed")
-    assert (status, err) == (0, "")
-    assert "| cuda | 256²×3 → 512² |" in out
-    text = (tmp_path / "speed" / "speed.md").read_text()
-    assert f"| {timings.COLD} | {1e3 * record['seconds'][timings.COLD]:.2f} ms |" in text
-    assert "CUDA: not measured." in text
-    assert float(cn.load(tmp_path / "speed" / "speed.png").std()) > 0.05
-
-
 def test_records_of_an_earlier_machine_are_left_out(small):
     one, other = list(read(small).values())[:2]
     assert len(speed.latest([one, other])) == 2
     assert len(speed.latest([{**one, "machine": {**one["machine"], "threads": 99}}, other])) == 1
-
-
-def test_work_grows_evenly_where_the_seconds_for_a_point_do():
-    def task(points, seconds):
-        notes = {timings.REUSED: {"outputs": points}}
-        cell = {"method": {"name": "picture"}}
-        return {"cell": cell, "seconds": {timings.REUSED: seconds}, "notes": notes}
-
-    tasks = {("cpu", "a"): task(512**2, 1.0), ("cpu", "b"): task(1024**2, 6.0)}
-    assert "by a factor of 1.50, at most 2" in speed.spread(tasks, "cpu")
-    assert speed.spread({("cpu", "a"): tasks["cpu", "a"]}, "cpu") == ""
 
 
 def test_bench_speed_refuses(run, tmp_path):

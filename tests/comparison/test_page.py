@@ -19,6 +19,7 @@ from coordnet.metrics import baselines
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 ODD = "<b>& 'odd\" photo"
+PHONE = {"viewport": {"width": 360, "height": 700}, "has_touch": True, "is_mobile": True}
 COMMAND = ("--encoder", "gaussian", "--html", "--quiet", "--out", "out")
 
 
@@ -55,10 +56,10 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(params=[{}, {"viewport": {"width": 360, "height": 700}, "has_touch": True, "is_mobile": True}])
+@pytest.fixture
 def page(request, browser, folder):
     """The page, without a network; it must ask for nothing but itself, and complain of nothing."""
-    context = browser.new_context(offline=True, **request.param)
+    context = browser.new_context(offline=True, **getattr(request, "param", {}))
     page = context.new_page()
     asked, complaints = [], []
     page.on("request", lambda r: asked.append(r.url))
@@ -95,6 +96,7 @@ def seen(slider):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("page", [{}, PHONE], indirect=True, ids=["screen", "phone"])
 def test_all_methods_are_shown_with_what_they_reached(page, record):
     methods = record["methods"]
     assert page.title() == page.locator("h1").inner_text() == f"{ODD}: methods compared"
@@ -129,20 +131,8 @@ def test_the_mouse_moves_the_slider(page):
     assert max(seen(slider)) < 60
 
 
-def test_keys_move_the_slider(page):
-    slider = card(page, "baseline · nearest").locator(".slider")
-    control = slider.get_by_role("slider", name="Divider: truth on the left, baseline · nearest on the right")
-    control.focus()
-    for key, value in (("ArrowRight", 51), ("ArrowLeft", 50), ("PageUp", 60), ("End", 100), ("Home", 0)):
-        page.keyboard.press(key)
-        assert control.input_value() == str(value)
-        assert divided(slider) == pytest.approx(value / 100, abs=0.01)
-    assert control.get_attribute("aria-valuetext") == "0 % truth"
-    assert min(seen(slider)) > 250
-
-
 def test_a_finger_moves_the_slider(browser, folder):
-    context = browser.new_context(has_touch=True, is_mobile=True, viewport={"width": 400, "height": 800})
+    context = browser.new_context(**PHONE)
     page = context.new_page()
     page.goto((folder / "compare.html").as_uri())
     slider = page.locator(".slider").first

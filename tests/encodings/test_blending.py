@@ -11,7 +11,8 @@ from coordnet.sampling.axes import Axis, lattice_points
 
 KINDS = ["similarity", "printed", "linear", "cubic", "quintic", "septic"]
 
-ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder)]
+# The similarity of uneven splines is a quadrature for each point, which takes a second.
+ONE_AXIS = [name for name, e in ENCODERS.items() if issubclass(e, Encoder) and name != "uneven-spline"]
 
 
 def blending(grid, points, kind, encoder=Gaussian, **options):
@@ -19,8 +20,9 @@ def blending(grid, points, kind, encoder=Gaussian, **options):
     return Blending(kind, axes).interpolation(points, [encoder.like(axis) for axis in axes], torch.float64, **options)
 
 
-@pytest.mark.parametrize("name", ONE_AXIS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in (ONE_AXIS if kind == "similarity" else ["gaussian"])]
+)
 def test_it_is_the_identity_at_nodes(name, kind, generator):
     nodes = lattice_points((Axis(6), Axis(5))).flatten(0, 1)
     f = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator)
@@ -41,7 +43,7 @@ def test_forward_and_adjoint_pass_the_dot_test(kind, lengths, seed):
     assert torch.allclose((made(f) * y).sum(), (f * made.adjoint(y)).sum(), atol=1e-10)
 
 
-@pytest.mark.parametrize("name", [n for n in ONE_AXIS if n not in ("embedding", "identity", "uneven-spline")])
+@pytest.mark.parametrize("name", [n for n in ONE_AXIS if n not in ("embedding", "identity")])
 def test_the_weights_are_the_least_squares_ones(name):
     """Against ψ(x) ≈ α₁ψ(x₀) + α₂ψ(x₀ + d) solved by the dense normal equations."""
     encoder = ENCODERS[name]
@@ -66,12 +68,11 @@ def test_the_printed_triangle_similarity_is_another():
     )
 
 
-@pytest.mark.parametrize(("kind", "order"), [("linear", 1)])
-def test_local_interpolation_equals_scipy(kind, order, generator):
+def test_linear_interpolation_equals_scipy(generator):
     f = torch.randn(7, 6, dtype=torch.float64, generator=generator)
     points = torch.rand(40, 2, dtype=torch.float64, generator=generator) * torch.tensor([6 / 7, 5 / 6])
-    peer = map_coordinates(f.numpy(), (points * torch.tensor([7.0, 6.0])).T.numpy(), order=order)
-    ours = blending((7, 6), points, kind)(f)
+    peer = map_coordinates(f.numpy(), (points * torch.tensor([7.0, 6.0])).T.numpy(), order=1)
+    ours = blending((7, 6), points, "linear")(f)
     assert torch.allclose(ours, torch.from_numpy(peer), atol=1e-12)
 
 

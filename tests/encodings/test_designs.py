@@ -6,7 +6,7 @@ import torch
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.designs import CROSSOVER, dense_pseudo_inverse, design, designs, same
-from coordnet.encodings.encoders import Gaussian, LearnedEmbedding, RandomFourier, Sine, Spacings, Triangle
+from coordnet.encodings.encoders import Gaussian, LearnedEmbedding, RandomFourier, Sine, Triangle
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.kronecker import Kronecker
@@ -62,16 +62,6 @@ def test_encoders_are_the_same_by_class_attributes_and_tensors():
         assert same(a, b)
         b.own = other
         assert not same(a, b)
-
-
-def test_scales_in_spacings_are_objects():
-    parameter = RandomFourier.scales[0]
-    assert str(parameter.default) == "0.164/px"
-    assert str(Gaussian.scales[0].default * 2.0) == "1.28px"
-    assert parameter.on("0.25/px", 0.1) == Spacings(0.25, "frequency").on(0.1) == pytest.approx(2.5)
-    assert parameter.widened(2.0) == Spacings(0.082, "frequency")
-    assert Gaussian.scales[0].widened(2.0) == Spacings(1.28)
-    assert Gaussian.like(Axis(10), sigma=Spacings(0.5)).sigma == Gaussian.like(Axis(10), sigma="0.5px").sigma
 
 
 def tiny(matrix):

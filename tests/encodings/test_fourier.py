@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordnet import plans
-from coordnet.encodings import FourierEncoding, encoding_from
+from coordnet.encodings import FourierEncoding
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork, FourierLinear
 from coordnet.networks.reconstruction import Reconstruction
@@ -115,14 +115,6 @@ def test_a_filter_multiplies_the_spectrum_of_large_lattices_too(lattice, padded,
     for largest in (1, 10**9):
         monkeypatch.setattr(plans.modes, "LARGE_LATTICE", largest)
         assert torch.allclose(m.filter(f, symbol), expected, atol=1e-12)
-
-
-def test_configuration_rebuilds_it():
-    psi = encoding((4, 5), (6, 9))
-    again = encoding_from(psi.configuration())
-    points = torch.rand(3, 2, dtype=torch.float64)
-    for a, b in zip(psi.factors(points), again.factors(points), strict=True):
-        assert torch.equal(a, b)
 
 
 def test_padding_reaches_beyond_gaps_that_are_open_to_a_border():

@@ -15,7 +15,8 @@ from coordnet.encodings import (
     SimpleEncoding,
     encoding_from,
 )
-from coordnet.encodings.encoders import Gaussian, HashGrid, MultiSine, Triangle
+from coordnet.encodings.encoders import Gaussian, HashGrid, MultiSine, RandomFourier, Triangle
+from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
 from tests.helpers import khatri_rao
@@ -33,6 +34,7 @@ ENCODINGS = [
     ComplexEncoding([Gaussian(5, 0.1), Triangle(4, 0.2), Gaussian(3, 0.3)]),
     JointEncoding(MultiSine(2, 8, 0.1)),
     ModulatedEncoding(ComplexEncoding([Gaussian(5, 0.1), Triangle(4, 0.2)]), 6),
+    SimpleEncoding.like(RandomFourier, Lattice((5, 5)), features=6),
     FourierEncoding.like(Lattice((5, 6))),
 ]
 
@@ -86,14 +88,43 @@ def test_joint_encoders_take_as_many_coordinates_as_they_have():
     encoding = SimpleEncoding([gaussian, joint])
     points = torch.rand(6, 3, dtype=torch.float64)
     assert torch.equal(encoding(points), torch.cat([gaussian(points[:, 0]), joint(points[:, 1:])], dim=-1))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: e.kind)
+def test_its_configuration_and_its_state_are_the_whole(encoding):
     again = encoding_from(encoding.configuration())
     again.load_state_dict(encoding.state_dict())
+    points = torch.rand(6, encoding.dimensions, dtype=torch.float64)
     assert torch.equal(again(points), encoding(points))
+
+
+def test_random_fourier_is_joint_in_simple_form():
+    encoding = SimpleEncoding.like(RandomFourier, Lattice((30, 40)), sigma=10.0, features=6000)
+    assert isinstance(encoding, JointEncoding)
+    assert encoding.shape == (6000,)
+    x, y = torch.tensor([[0.3, 0.6]], dtype=torch.float64), torch.tensor([[0.31, 0.58]], dtype=torch.float64)
+    mean = float(encoding(x) @ encoding(y).T) / 3000
+    expected = torch.exp(torch.tensor(-2 * torch.pi**2 * 100 * (0.01**2 + 0.02**2)))
+    assert mean == pytest.approx(float(expected), abs=0.03)
+
+
+def test_four_directions():
+    encoding = DirectionalEncoding([Triangle(8, 1 / 8)] * 4)
+    assert encoding.shape == (32,)
+    point = torch.tensor([0.25, 0.75], dtype=torch.float64)
+    one = encoding.encoders[0]
+    expected = torch.cat([one(t) for t in torch.tensor([0.25, 0.75, 0.5, 0.25], dtype=torch.float64)])
+    assert torch.allclose(encoding(point), expected)
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: SimpleEncoding([]), "`encoders`: expected at least one"),
+        (lambda: DirectionalEncoding([Gaussian(4, 0.1)]), "`encoders`: expected four"),
+        (lambda: ENCODINGS[4].matrices((Axis(3),)), "`axes`: expected 3"),
+        (lambda: encoding_from({"kind": "other"}), "`configuration`"),
+        (lambda: encoding_from({"kind": "simple", "encoders": [{"name": "x"}]}), "`encoder`: expected one of"),
         (lambda: ComplexEncoding([grid(2)]), "`encoders`: expected encoders of one axis for a complex encoding"),
         (lambda: DirectionalEncoding([grid(2)] * 4), "`encoders`: expected encoders of one axis for a directional"),
         (lambda: SimpleEncoding([nn.Linear(2, 3)]), "`encoders`: expected at least one.*received Linear"),

@@ -40,15 +40,6 @@ def test_on_fourier_features_it_is_learnable_fourier():
     assert torch.equal(parts(x), whole(x))
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_it_survives_its_configuration(encoding):
-    psi = ModulatedEncoding(encoding, 7, 4, layer_norm=True, dropout=0.1, generator=drawn())
-    again = encoding_from(psi.configuration())
-    again.load_state_dict(psi.state_dict())
-    x = torch.rand(9, 2)
-    assert torch.equal(again.eval()(x), psi.eval()(x))
-
-
 def test_bad_choices_are_refused():
     with pytest.raises(ValueError, match="`features`"):
         ModulatedEncoding(ENCODINGS[0], 0)

@@ -54,20 +54,6 @@ def test_scales_and_frequencies_are_in_the_state(scaled):
     assert b.configuration() == a.configuration()
 
 
-@pytest.mark.parametrize(
-    ("saved", "loaded"),
-    [
-        (Gaussian(6, 0.1), Triangle(6, 0.1)),
-        (Gaussian(6, 0.1), Gaussian(6, 0.1, learnable=True)),
-        (RandomFourier(6, 3.0), RandomFourier(8, 3.0)),
-        (JointRandomFourier(2, 6, 3.0), JointRandomFourier(3, 6, 3.0)),
-    ],
-)
-def test_the_state_of_another_encoder_is_refused(saved, loaded):
-    with pytest.raises(RuntimeError, match="Error.s. in loading state_dict"):
-        nn.Sequential(SimpleEncoding([loaded])).load_state_dict(nn.Sequential(SimpleEncoding([saved])).state_dict())
-
-
 @pytest.mark.parametrize("name", SCALED)
 def test_gradients_flow_to_a_scale_that_is_a_tensor(name):
     if name == "width":

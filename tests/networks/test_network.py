@@ -3,7 +3,7 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Gaussian, RandomFourier
-from coordnet.networks.heads import MLP, Linear, head_configuration, head_from
+from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork, KroneckerLinear
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.grids import Lattice
@@ -44,16 +44,3 @@ def test_weights_follow_the_generator():
     first, second, third = (n.state_dict()["first.weight"] for n in nets)
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
-
-
-def test_heads_survive_their_configuration():
-    for head in HEADS:
-        assert head_from(head_configuration(head)) == head
-    with pytest.raises(ValueError, match="`configuration`"):
-        head_from({"kind": "tree"})
-
-
-@pytest.mark.parametrize(("arguments", "name"), [((-1, 4), "depth"), ((2, 0), "width")])
-def test_bad_heads_are_refused(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}`"):
-        MLP(*arguments)

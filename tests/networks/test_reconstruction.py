@@ -1,8 +1,6 @@
 import copy
 import functools
 import json
-import pickle
-import weakref
 
 import jaxtyping
 import pytest
@@ -46,12 +44,12 @@ def test_a_render_is_the_function_at_its_points(made, alignment):
     assert torch.allclose(made.render((37, 50), alignment), made(points), atol=1e-5)
 
 
-def test_the_own_grid_is_the_default(made):
-    assert torch.equal(made.render(), made.render((64, 48)))
-
-
-def test_chunks_do_not_matter(made, generator):
+def test_what_is_asked_for_in_short_is_the_same(made, generator):
+    """The own grid is the default, one number is a square, points are cast, and chunks do not matter."""
     points = torch.rand(300, 2, generator=generator)
+    assert torch.equal(made.render(), made.render((64, 48)))
+    assert torch.equal(made.render(20), made.render((20, 20)))
+    assert torch.equal(made(points.double()), made(points))
     assert torch.allclose(made(points, memory=2**12), made(points), atol=1e-6)
     assert torch.allclose(made.render((33, 31), memory=2**12), made.render((33, 31)), atol=1e-6)
 
@@ -71,30 +69,6 @@ def test_saved_and_loaded_it_renders_the_same_to_the_bit(made, tmp_path):
     assert again.report == made.report
 
 
-def test_nothing_is_set_on_a_reconstruction_later(monkeypatch):
-    complete, construct = weakref.WeakSet(), Reconstruction.__init__
-
-    def constructed(self, *arguments, **options):
-        construct(self, *arguments, **options)
-        complete.update({self, self.network})
-
-    def set_once(self, name, value):
-        assert self not in complete, name
-        torch.nn.Module.__setattr__(self, name, value)
-
-    monkeypatch.setattr(Reconstruction, "__init__", constructed)
-    monkeypatch.setattr(Reconstruction, "__setattr__", set_once)
-    monkeypatch.setattr(CoordinateNetwork, "__setattr__", set_once)
-    x = torch.tensor([0.0, 1.0, 2.5, 3.0, 4.5, 6.0, 7.0, 9.0])
-    made = cn.fit(cn.RectilinearLattice(x).sample(x.sin()), prior=cn.Adaptive())
-    assert made.lattice.grid == made.draw(2).shape[1:2] == (8,)
-    points = cn.sampling.ScatteredPoints((8,), torch.rand(20, 1), blending="linear")
-    for solver in ("closed-form", "gradient"):
-        options = {"encoder": Gaussian, "solver": solver, "epochs": 2 if solver == "gradient" else None}
-        fit = cn.fit(cn.sampling.Samples(points, points.points.sin()), **options)
-        assert fit.network.blending.kind == "linear"
-
-
 def test_coordinates_of_another_grid_are_refused(photograph):
     fit = closed(photograph)
     with pytest.raises(ValueError, match="`lattice`: expected 64 by 48 coordinates, received"):
@@ -106,29 +80,17 @@ def damaged(path, kind):
     match kind:
         case "truncated":
             path.write_bytes(content[: len(content) // 2])
-        case "empty":
-            path.write_bytes(b"")
         case "text":
             path.write_text("not a model")
-        case "pickle":
-            path.write_bytes(pickle.dumps({"a": 1}))
         case "foreign":
-            from safetensors.torch import save_file
-
             save_file({"x": torch.ones(3)}, path)
-        case "another shape":
-            path.write_bytes(
-                content.replace(b'\\"channels\\":3', b'\\"channels\\":4').replace(
-                    b'"channels\\": 3', b'"channels\\": 4'
-                )
-            )
         case "another encoder":
             path.write_bytes(content.replace(b"gaussian", b"gaussiam"))
         case "missing":
             path.unlink()
 
 
-@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "pickle", "foreign", "another encoder", "missing"])
+@pytest.mark.parametrize("kind", ["truncated", "text", "foreign", "another encoder", "missing"])
 def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_path):
     path = tmp_path / "model.safetensors"
     closed(photograph).save(path)
@@ -194,15 +156,6 @@ def test_points_outside_are_clamped_or_extrapolated_if_asked(made):
     assert torch.equal(made(beyond, outside="clamp"), made(border))
     assert torch.equal(made(beyond, outside="extrapolate"), made.network(beyond) + made.offset)
     assert torch.equal(made(border, outside="extrapolate"), made(border))
-
-
-def test_one_number_is_a_square(made):
-    assert torch.equal(made.render(20), made.render((20, 20)))
-
-
-def test_points_are_cast(made):
-    points = torch.rand(5, 2, dtype=torch.float64)
-    assert torch.equal(made(points), made(points.float()))
 
 
 def test_it_is_a_module(made, photograph):

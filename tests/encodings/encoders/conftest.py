@@ -1,7 +1,5 @@
 """Every encoder of the registry inherits the tests that take ``encoder`` (or ``one_axis``, ``joint``)."""
 
-import pytest
-
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.encodings.kinds import ENCODERS
 
@@ -37,12 +35,3 @@ def pytest_generate_tests(metafunc):
         cases = [(e, options) for n, e in ENCODERS.items() for options in VARIANTS.get(n, [{}])]
         ids = [f"{e.name}-{i}" for i, (e, _) in enumerate(cases)]
         metafunc.parametrize("variant", cases, ids=ids)
-
-
-@pytest.fixture
-def small():
-    """Options that keep an encoder small enough for gradient checks."""
-    return {
-        "learnable-fourier": {"fourier": 6, "hidden": 4, "features": 8},
-        "hash-grid": {"levels": 3, "table": 64, "features": 6, "coarsest": 4},
-    }

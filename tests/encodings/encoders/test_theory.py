@@ -29,7 +29,7 @@ from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis
 
-STEP = 2e-6
+STEP = 1e-5
 CELLS = 60  # kinks of every encoder here are at multiples of 1/60, and so are the offsets
 DELTA = torch.tensor([0, 1, -3, 10, 24, -36], dtype=torch.float64) / CELLS
 
@@ -111,14 +111,6 @@ def test_tables_at_the_ends_of_their_offsets():
     assert ends.tolist() == pytest.approx([float(first @ last / mean)] * 2, rel=1e-6)
 
 
-def test_the_triangle_as_the_paper_printed_it():
-    """With d = 0.1 at δ = 0.03 it is 0.49, the true autocorrelation 0.622."""
-    psi = Triangle(8, 0.05)
-    delta = torch.tensor(0.03, dtype=torch.float64)
-    assert float(psi.printed_similarity(delta)) == pytest.approx(0.49, abs=1e-12)
-    assert float(psi.similarity(delta)) == pytest.approx(0.622, abs=1e-12)
-
-
 def test_theoretical_stable_rank(variant):
     """Within 3 % of the measured one at 500 points and 1,000 features; from below where features are drawn."""
     encoder, options = variant
@@ -165,25 +157,11 @@ def test_stable_rank_is_at_most_the_number_of_points():
         assert psi.stable_rank(10) == 10
 
 
-def test_stable_rank_has_no_theory_elsewhere():
-    assert math.isnan(LinearFourier(8, 3.0).stable_rank(10))
-    assert math.isnan(DFT(8, 0.5).stable_rank(10))
-
-
 @pytest.mark.parametrize("d", [2, 3, 8, 255, 256])
 def test_dft_rows_are_orthonormal(d):
     rows = DFT(d, 1 / d)(Axis(d).points())
     assert rows.shape == (d, d)
     assert float((rows @ rows.T - torch.eye(d)).abs().max()) < 1e-12
-
-
-def test_most_sinusoidal_frequencies_are_below_the_first_of_the_dft():
-    """76 of 128 at K = 256, 59 %; the paper counts the 103 of 256 entries below the crossing, on its other side."""
-    frequencies = 2 * math.pi * Sinusoidal(256, 1.0).frequencies
-    first = 2 * math.pi / 256
-    assert int((frequencies < first).sum()) == 76
-    assert round(256 / 4 * math.log10(256 / (2 * math.pi))) == 103
-    assert int((frequencies >= first).sum()) == 52  # 104 entries: a cosine and a sine each
 
 
 def test_random_fourier_tends_to_a_gaussian():
