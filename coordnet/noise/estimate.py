@@ -8,7 +8,7 @@ the negative. For colored noise of a gray picture, and for noise that colors sha
 (``grain``, ``shared``). Elsewhere the channels in which the signal varies least tell the spectrum, and the windows have
 to differ as little as those of noise do (``evidence``). No model may exceed the noise that the
 values' distribution leaves (``bound``). The level of white noise is told from textures of windows and of small patches
-(``white``, ``white_level``, ``patch_energies``).
+(``white``, ``white_level``, ``patch_energies``). Rows have white noise, whose level ``plans.row_noise`` tells.
 """
 
 import math
@@ -21,7 +21,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.noise.before_jpeg import noise_before_jpeg
 from coordnet.noise.bound import most_noise
-from coordnet.noise.drawn import is_drawn, noisy_part, repeats_in_light, rounding_error
+from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.noise.evidence import (
     FLAT,
     MIRRORED,
@@ -80,7 +80,7 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     spectrum of ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which
     signals vary less, tell noise from texture; in a gray picture the likelihood of patches is asked before (see
     ``grain_of``). Noise that the colors of a picture share in part, such as grain, has a covariance of the channels in
-    its spectrum, and may be white; see ``shared_noise``. Bars, captions, insets and
+    its spectrum, and may be white; see ``shared_noise``. Rows have white noise alone. Bars, captions, insets and
     grounds of one color do not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
@@ -113,10 +113,12 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     has none. Bars and captions do not count; see ``noisy_part``. JPEG itself makes patches of one color, and others
     that repeat, so that the noise before it is looked for in the full picture. Where a picture in [0, 1] has noise
     whose variance does not rise with brightness, that of its negative may: the gamma curve of a file stretches what is
-    dark. Such noise is looked for where there is white noise.
+    dark. Such noise is looked for where there is white noise. Rows, which may be as rough as noise, have white noise.
     """
+    if signal.ndim == 2:
+        return None
     steps = shown_steps(signal) if signal.ndim == 3 else None
-    before = None if steps is None or repeats_in_light(signal) else noise_before_jpeg(signal, steps)
+    before = None if steps is None else noise_before_jpeg(signal, steps)
     part = noisy_part(signal)
     if before is not None or (part.ndim == 3 and is_drawn(part)):
         return before
