@@ -25,20 +25,15 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 # demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4.
 UNEVEN = 4.0
 WIDTHS = (0.0, 0.7, 0.85, 1.0, 1.2, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
-# Largest such ratio of filtered noise, which textures look like, and the factor by which that of white noise is larger.
-UNEVEN_FILTERED, LESS_EVEN = 1.6, 1.5
+UNEVEN_FILTERED = 1.6  # largest such ratio of filtered noise, which textures look like
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
-# Least deviation of the colors' lowest frequencies in flat windows, relative to the noise's. On eight photographs of
-# quality 75 and 95, noise of 0.05 leaves 0.14 to 0.7; pebbles without noise, 0.05 to 0.1.
-IN_COLORS = 0.12
 FAINT = 0.012  # standard deviation of brightness below which noise of bright pictures is not told from texture
 # Standard deviation relative to the brightest window above which noise is larger than most textures. In photographs of
 # a fifth or a tenth of the range it has 0.04 to 0.11. So have foliage and grass without noise: they change by -0.5 to
 # +2 dB where they are taken for noise, since the rounding is removed with them.
 LOUD = 0.04
-# Least share of the coefficients of noise, and of loud noise, that are not rounded to 0: else JPEG removed the noise.
-KEPT, KEPT_LOUD = 0.2, 0.02
+LEAST_KEPT = 0.02  # least share of the coefficients of noise that are not rounded to 0: else JPEG removed the noise
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,7 @@ class Fit:
     deviation: float  # standard deviation of the brightness before the rounding
     misfit: float  # ratio of the largest to the least energy in parts of the frequencies, relative to the drawn noise
     spread: float  # ``_spread`` of the drawn noise
-    kept: float  # share of the coefficients that are not rounded to 0
-    is_lost: bool  # whether nearly all are, or the deviation is less than a step of 8 bits
+    is_lost: bool  # whether nearly all coefficients are rounded to 0, or the deviation is less than a step of 8 bits
 
     @classmethod
     def of(cls, flat: Float[Tensor, " bands"], width: float, steps: Float[np.ndarray, "8 8"]) -> "Fit":
@@ -65,19 +59,14 @@ class Fit:
             return Windows.of(torch.from_numpy(np.rint(plane)[..., None] / PEAK))
 
         shares = np.abs(coefficients) / steps
-        least = max(DEVIATIONS[0], 0.5 / PEAK / np.quantile(shares, 1 - KEPT_LOUD))
+        least = max(DEVIATIONS[0], 0.5 / PEAK / np.quantile(shares, 1 - LEAST_KEPT))
         low, high = least, DEVIATIONS[1]
         for _ in range(HALVINGS):
             deviation = math.sqrt(low * high)
             ratios = flat / _flat_power(rounded(deviation))
             low, high = (deviation, high) if float(ratios.sort().values[1]) > 1 else (low, deviation)
-        misfit, kept = float(ratios.max() / ratios.min()), float((PEAK * deviation * shares > 0.5).mean())
-        return cls(width, deviation, misfit, _spread(rounded(deviation)), kept, bool(low == least))
-
-    @property
-    def is_faint(self) -> bool:
-        """Whether the noise is no larger than textures, or the rounding left little of it."""
-        return self.deviation < FAINT or self.kept < KEPT
+        misfit = float(ratios.max() / ratios.min())
+        return cls(width, deviation, misfit, _spread(rounded(deviation)), bool(low == least))
 
     def power(self, steps: Float[np.ndarray, "8 8"]) -> Float[Tensor, "height width"]:
         """Return the power of the brightness's noise and of its rounding at the ``doubled`` frequencies of a window."""
@@ -113,11 +102,10 @@ def noise_before_jpeg(
         return None
     flat = _flat_power(windows)
     fits = [Fit.of(flat, width, steps) for width in WIDTHS]
-    fits = fits[:1] + [fit for fit in fits[1:] if not fit.is_faint and fit.misfit < UNEVEN_FILTERED]
-    fit = min(fits, key=lambda fit: fit.misfit * (LESS_EVEN if fit.width else 1.0))
-    is_loud = fit.deviation >= LOUD * float(windows.means.max())
-    is_lost = fit.is_lost or (fit.is_faint and not is_loud)
-    if is_lost or _spread(windows) > TEXTURED * fit.spread:
+    fits = fits[:1] + [fit for fit in fits[1:] if fit.deviation >= FAINT and fit.misfit < UNEVEN_FILTERED]
+    fit = min(fits, key=lambda fit: fit.misfit)
+    is_faint = fit.deviation < min(FAINT, LOUD * float(windows.means.max()))
+    if fit.is_lost or is_faint or _spread(windows) > TEXTURED * fit.spread:
         return None
     channels = picture.shape[2]
     weights = torch.tensor(TO_BRIGHTNESS[0] if channels == 3 else [1 / channels] * channels, dtype=torch.float64)
@@ -127,10 +115,6 @@ def noise_before_jpeg(
         return None
     variance = fit.deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, fit.deviation**2).mean())
     share = float(weights @ weights)
-    # Fainter noise is removed from the colors, whose steps are larger.
-    keeps_colors = PEAK * fit.deviation > steps[:2, :2].max()
-    if keeps_colors and _in_colors(picture) < IN_COLORS**2 * fit.deviation**2 / share:
-        return None
     return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
 
 
@@ -154,16 +138,6 @@ def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:
     parts = [[band[direction[band] == k] for k in range(4)] for band in windows.bands[1:]]
     powers = [[energy[:, part].mean(1).quantile(FLATTEST) for part in each] for each in parts]
     return torch.tensor(powers).amin(1).clamp(min=1e-12)
-
-
-def _in_colors(picture: Float[Tensor, "height width channels"]) -> float:
-    """Return the least power of the colors at the lowest frequencies in flat windows, infinity for gray ones.
-
-    JPEG keeps these frequencies of the colors best. White noise is in all of them, unlike most textures.
-    """
-    windows = Windows.of(picture)
-    energy = windows.modes[:, :-1, windows.bands[0]].abs().square().mean(2)
-    return float(energy.quantile(PLAINEST[1], dim=0).min()) if energy.numel() else math.inf
 
 
 def _spread(windows: Windows) -> float:

@@ -22,9 +22,6 @@ GROUND, INSIDE = 0.015, 0.1  # least share of constant tiles, and largest share 
 BETWEEN = 0.1  # largest share of tiles between the ends among those that are not constant
 # Largest share of lone pixels among those with a constant ground in a square of 3x3 pixels: a ninth of clipped noise.
 ALONE = 0.02
-# Largest number of levels of a dither, what they may differ from multiples of a step, and the noise of rounding to them
-# in steps: error diffusion to 4, 6 and 16 levels has 0.4 to 0.7, where its high frequencies are stronger than others.
-LEVELS, UNEQUAL, DITHERED = 64, 0.1, 0.75
 OFF_LEVELS = 0.1  # share of the values that may be nearer to the next level than the step to which most were rounded
 ROUNDED = 0.5  # the noise of rounding in steps, 0.29, and as much again that it hides
 HASH_FACTORS = (6364136223846793005, 1442695040888963407, 2862933555777941757)  # odd, for hashes modulo 2**64
@@ -57,20 +54,9 @@ def is_drawn(picture: Picture) -> bool:
 
 
 def rounding_error(picture: Picture) -> float:
-    """Return the largest standard deviation of the noise that rounding made: half a step, or what a dither has.
-
-    A dither, such as by error diffusion, rounds each channel to multiples of a step, from black to white, 0 to 1.
-    """
-    part = picture[middle(tuple(picture.shape[:2]), COMPARED)]
-    levels = [own for own in map(torch.unique, part.unbind(-1)) if len(own) > 1]
-    steps = [float(own.diff().min()) for own in levels]
-    is_full = torch.stack(picture.aminmax()).tolist() == [0.0, 1.0]
-    if is_full and all(
-        len(own) <= LEVELS and float((own / step - (own / step).round()).abs().max()) <= UNEQUAL
-        for own, step in zip(levels, steps, strict=True)
-    ):
-        return DITHERED * max(steps)
-    return ROUNDED * rounding_step(part) if levels else 0.0
+    """Return the largest standard deviation of noise that rounding made or hides: half a step, 0 for one color."""
+    step = rounding_step(picture[middle(tuple(picture.shape[:2]), COMPARED)])
+    return ROUNDED * step if math.isfinite(step) else 0.0
 
 
 def rounding_step(values: Tensor) -> float:
@@ -113,25 +99,11 @@ def _numbered(picture: Picture) -> Int[Tensor, "height width"]:
     return torch.unique(made, return_inverse=True)[1]
 
 
-def repeats_in_light(picture: Picture) -> bool:
-    """Return whether patches occur twice where a picture is not darker than its median.
-
-    JPEG rounds noise in the dark to 0, so that patches of a photograph repeat there; those of a drawing do anywhere.
-    """
-    part = picture[middle(tuple(picture.shape[:2]), COMPARED)]
-    means = part.mean(2).unfold(0, PATCH, 1).unfold(1, PATCH, 1).mean((2, 3))
-    return _repeats(part, _numbered(part), means >= means.median())
-
-
-def _repeats(picture: Picture, numbers: Int[Tensor, "height width"], where: Bool[Tensor, "..."] | None = None) -> bool:
-    """Return whether patches occur twice, but for those that are constant or mostly at one end of the range.
-
-    All patches are counted, or those whose first pixel is in ``where``.
-    """
+def _repeats(picture: Picture, numbers: Int[Tensor, "height width"]) -> bool:
+    """Return whether patches occur twice, but for those that are constant or mostly at one end of the range."""
     counted = ~_constant_patches(numbers.unsqueeze(0), PATCH)
     for end in (picture.min(), picture.max()):
         counted &= _sums((picture == end).all(2).long(), (1, 1)) <= MOST_ENDS * PATCH**2
-    counted = counted if where is None else counted & where
     _, at, count = torch.unique(_sums(numbers, HASH_FACTORS[:2]), return_inverse=True, return_counts=True)
     return bool(counted.any()) and float((count[at] > 1)[counted].double().mean()) > REPEATED
 

@@ -1,4 +1,15 @@
-"""Which kind of noise a signal has: white, colored or a camera's, by what its flattest windows support."""
+"""Which kind of noise a signal has: white, colored or a camera's, and how the rooms beside this one tell it.
+
+What is drawn has no noise, and areas of one color do not count (``drawn``). A picture that shows the steps of JPEG is
+first compared with noise that is rounded to these steps (``before_jpeg``). Otherwise the energies of overlapping
+windows (``windows``) are factorized into a spectrum that all share, and power laws of the signal (``factors``). White
+noise is taken where the spectrum is flat, and a camera's where its variance rises with the brightness, or with that of
+the negative. For colored noise of a gray picture, and for noise that colors share, the likelihood of patches is asked
+(``grain``, ``shared``). Elsewhere the channels in which the signal varies least tell the spectrum, and the windows have
+to differ as little as those of noise do (``evidence``). No model may exceed the noise that the
+values' distribution leaves (``bound``). The level of white noise is told from textures of windows and of small patches
+(``white``, ``white_level``, ``patch_energies``). Rows have white noise, whose level ``plans.row_noise`` tells.
+"""
 
 import math
 from dataclasses import replace
@@ -10,14 +21,13 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.noise.before_jpeg import noise_before_jpeg
 from coordnet.noise.bound import most_noise
-from coordnet.noise.drawn import is_drawn, noisy_part, repeats_in_light, rounding_error
+from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.noise.evidence import (
     FLAT,
     MIRRORED,
     MIRRORED_ALONE,
     QUANTILES,
     band_powers,
-    differences_show,
     is_gaussian,
     is_uneven,
     mirrored_share,
@@ -44,7 +54,6 @@ LIKE, NEGLECTED = 1.2, 0.15  # ratio of energies, and part of their mean over al
 # Ratio of the power in the channel with most of the signal to the largest of the others, up to which the noise may have
 # any spectrum there. Beyond it, it has that of the others.
 LOUDEST = 4.0
-QUIET = 64.0  # ratio of the mean powers above which textures are the reason
 # Least power of compressed noise at any frequency, relative to the largest. On eight demosaiced photographs of quality
 # 95, a half is 0.2 dB better than 0 and 1 in the mean.
 COMPRESSED = 0.5
@@ -71,8 +80,8 @@ def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseMode
     spectrum of ``demosaiced_noise``. The spectrum of one channel takes less than of several, since others, in which
     signals vary less, tell noise from texture; in a gray picture the likelihood of patches is asked before (see
     ``grain_of``). Noise that the colors of a picture share in part, such as grain, has a covariance of the channels in
-    its spectrum, and may be white; see ``shared_noise``. Bars, captions, insets and grounds of one color do not count,
-    if blocks without such areas are a sixth of the signal; see ``noisy_part``.
+    its spectrum, and may be white; see ``shared_noise``. Rows have white noise alone. Bars, captions, insets and
+    grounds of one color do not count, if blocks without such areas are a sixth of the signal; see ``noisy_part``.
 
     Parameters
     ----------
@@ -104,18 +113,21 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     has none. Bars and captions do not count; see ``noisy_part``. JPEG itself makes patches of one color, and others
     that repeat, so that the noise before it is looked for in the full picture. Where a picture in [0, 1] has noise
     whose variance does not rise with brightness, that of its negative may: the gamma curve of a file stretches what is
-    dark. Such noise is looked for where there is white noise.
+    dark. Such noise is looked for where there is white noise. Rows, which may be as rough as noise, have white noise.
     """
-    before, is_compressed = _before_jpeg(signal)
+    if signal.ndim == 2:
+        return None
+    steps = shown_steps(signal) if signal.ndim == 3 else None
+    before = None if steps is None else noise_before_jpeg(signal, steps)
     part = noisy_part(signal)
     if before is not None or (part.ndim == 3 and is_drawn(part)):
         return before
-    found = _supported(part, is_compressed=is_compressed)
+    found = _supported(part, is_compressed=steps is not None)
     is_rising = found is not None and found.gain > 0
     if is_rising or not _is_coded(signal):
         return found
     level = noise_level(signal) if found is None else math.sqrt(found.floor)
-    negative = _supported(1 - part, LOUDER * level, is_compressed=is_compressed) if level > 0 else None
+    negative = _supported(1 - part, LOUDER * level, is_compressed=steps is not None) if level > 0 else None
     return found if negative is None or negative.gain == 0 else replace(negative, negative=True)
 
 
@@ -143,14 +155,6 @@ def _supported(
         return model
     is_possible = is_negative or most_noise(signal, model) > POSSIBLE
     return model if is_possible and float(model.variance(signal).mean()) > rounding_error(signal) ** 2 else None
-
-
-def _before_jpeg(signal: Float[Tensor, "*grid channels"]) -> tuple[NoiseModel | None, bool]:
-    """Return the noise that a picture had before JPEG, None without any, and whether the picture shows JPEG's steps."""
-    steps = shown_steps(signal) if signal.ndim == 3 else None
-    if steps is None or repeats_in_light(signal):
-        return None, steps is not None
-    return noise_before_jpeg(signal, steps), True
 
 
 def _is_smooth(model: NoiseModel) -> bool:
@@ -268,41 +272,31 @@ def colored_model(windows: Windows, factors: NoiseFactors, *, is_compressed: boo
     if len(spectra) > 1 and _may_share(windows, factors):
         spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
     else:
-        if is_uneven(windows, factors) and not differences_show(windows, factors):
+        if is_uneven(windows, factors):
             return None
-        if len(spectra) > 1 and (last := _of_last(windows, factors, is_compressed=is_compressed)) is None:
-            return None
-        spectra = torch.cat([spectra[:-1], last]) if len(spectra) > 1 else spectra
+        if len(spectra) > 1:
+            spectra = torch.cat([spectra[:-1], _of_last(windows, factors, is_compressed=is_compressed)])
     power = deconvolved(spectra, windows.seen)
     spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)
     spectrum = spectrum.reshape(*spectrum.shape[:2], *doubled(windows.shape))
     return NoiseModel(spectrum, gain=factors.line.gain, floor=factors.line.floor)
 
 
-def _of_last(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> Float[Tensor, "1 modes"] | None:
-    """Return the spectrum of the channel with most of the signal, None if the noise is hardly in the others.
+def _of_last(windows: Windows, factors: NoiseFactors, *, is_compressed: bool) -> Float[Tensor, "1 modes"]:
+    """Return the spectrum of the channel with most of the signal.
 
     It is bounded by that of the others, times a ratio, since textures may have made it, and by its own in other
-    directions; noise that differs by direction does so in all channels. JPEG removes most noise where
-    there is nothing else, so that the flattest windows have too little at high frequencies: there it is at least the
-    share ``COMPRESSED`` of the largest.
+    directions: noise that differs by direction does so in all channels. JPEG removes most noise where there is nothing
+    else, so that the flattest windows have too little at high frequencies: there it is at least the share
+    ``COMPRESSED`` of the largest.
     """
-    spectra, flat = factors.spectra, windows.seen.sum(1).unsqueeze(0)
-    bands = band_powers(windows, spectra)
-    if float(bands[-1].mean()) > QUIET * float(bands[:-1].mean()):
-        return None
-    last = spectra[-1:]
+    others, last, flat = factors.spectra[:-1].mean(0), factors.spectra[-1:], windows.seen.sum(1)
     if len(windows.shape) == 2:
-        last = torch.minimum(last, torch.maximum(symmetric(spectra[-1], windows.shape), spectra[:-1].mean(0)))
-    loudest = torch.maximum(
-        brightness_ratio(windows, factors) * spectra[:-1].mean(0), LOUDEST * float(bands[:-1].max()) * flat
-    )
-    bounded = torch.minimum(last, loudest)
-    return (
-        torch.maximum(bounded, COMPRESSED * float(band_powers(windows, last).max()) * flat)
-        if is_compressed
-        else bounded
-    )
+        last = torch.minimum(last, torch.maximum(symmetric(last[0], windows.shape), others))
+    loudest = LOUDEST * band_powers(windows, factors.spectra[:-1]).max() * flat
+    bounded = torch.minimum(last, torch.maximum(brightness_ratio(windows, factors) * others, loudest))
+    least = COMPRESSED * band_powers(windows, last).max() * flat
+    return torch.maximum(bounded, least) if is_compressed else bounded
 
 
 def brightness_ratio(windows: Windows, factors: NoiseFactors) -> float:

@@ -148,3 +148,10 @@ def test_kriging_is_asked_for_by_name_and_has_the_numbers_that_are_given():
     made = cn.denoise(y[:, None], 0.1, prior=cn.Kriging(1.5, 15.0, 0.01), dimensions=1)
     np.testing.assert_allclose(np.asarray(made.signal)[:, 0], expected, atol=1e-6)
     assert made.expected_psnr == pytest.approx(20 * np.log10(np.ptp(expected) / rms(made.signal, truth)), abs=1)
+
+
+def test_the_values_of_a_row_are_no_brightness(generator):
+    """Its noise is white, as ``denoise`` takes it, even where it grows with the values."""
+    row = 1.5 + torch.sin(60 * torch.linspace(0, 1, 16000, dtype=torch.float64))[:, None]
+    noise = torch.randn(row.shape, generator=generator, dtype=torch.float64)
+    assert cn.estimate_noise(row + 0.1 * (row - 0.4).sqrt() * noise, dimensions=1).kind == "white"
