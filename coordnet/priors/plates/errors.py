@@ -125,6 +125,11 @@ class FieldErrors:
             return [hidden[self.field.nodes] for hidden in flat]
         return [hidden for hidden in (one & self.field.inner for one in flat) if hidden.any()]
 
+    @cached_property
+    def _parts(self) -> list[tuple[Field, Field]]:
+        """What each fold shows and hides."""
+        return [(self.field.select(~mask), self.field.select(mask)) for mask in self.folds]
+
     @property
     def hides_singly(self) -> bool:
         """Whether each of few samples is hidden alone, as too few would be left of a part of them."""
@@ -184,8 +189,7 @@ class FieldErrors:
     def _squares(self, estimate: Callable[[Field], np.ndarray]) -> np.ndarray:
         """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1."""
         errors = []
-        for mask in self.folds:
-            shown, hidden = self.field.select(~mask), self.field.select(mask)
+        for shown, hidden in self._parts:
             f = estimate(shown)
             left = hidden.without_drift(hidden.left_by(f), shown.drift_coefficients(f))
             errors.append(np.square(left).mean(1) * hidden.weights / hidden.weights.mean())

@@ -3,7 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,12 @@ class Field:
     def is_small(self) -> bool:
         """Whether a plate of points on nodes that were laid for them is solved in little time, as of any row."""
         return self.laid and (self.dims == 1 or math.prod(self.lattice) <= SMALL_NODES)
+
+    @cached_property
+    def normal(self) -> tuple[Sparse, Float[np.ndarray, "size columns"]]:
+        """The matrix SᵀWS and the columns SᵀWy of the normal equations, which hold for every energy."""
+        weighted = sparse.csr_array(self.operator.T * self.weights)
+        return weighted @ self.operator, weighted @ self.values
 
     @property
     def nodes(self) -> np.ndarray:
