@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +11,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 from torch import Tensor
 
-from coordnet.plans.matern import JITTER, factorized, predictors
+from coordnet.plans.matern import JITTER, Covariance, factorized, predictors
 from coordnet.sampling.axes import ByAxes
 
 # Samples along each axis of the blocks whose likelihood is maximized. Of 121 fields and crops, blocks of 8 to 16 choose
@@ -22,9 +21,6 @@ MOST_BLOCKS = 60  # blocks at most, spread over the lattice
 MET = 1e-4  # largest difference from samples, relative to their deviation, of a prediction that interpolates them
 # Samples along each axis of the parts from which nodes are predicted.
 PREDICTING_SIDES = ByAxes({1: 1000, 2: 24, 3: 10})
-
-# The covariances of two sets of places, in nodes.
-Covariance = Callable[[Float[np.ndarray, "n axes"], Float[np.ndarray, "m axes"]], Float[np.ndarray, "n m"]]
 
 
 @dataclass(frozen=True)

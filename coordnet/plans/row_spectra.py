@@ -10,8 +10,8 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from coordnet.plans.autoregression import autoregression
-from coordnet.plans.kriged_lattices import Covariance, Parts
-from coordnet.plans.matern import JITTER, pivoted
+from coordnet.plans.kriged_lattices import Parts
+from coordnet.plans.matern import JITTER, Covariance, pivoted
 
 MOST_COEFFICIENTS = 30  # largest number of coefficients of the autoregression of innovations
 # Share of the highest frequencies, whose peaks may equally lie beyond the Nyquist frequency. Shares of 0.03, 0.05

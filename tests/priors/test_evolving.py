@@ -13,7 +13,7 @@ from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.priors.base import Setting
 from coordnet.priors.evolving.covariance import Bands, Covariance, FramePosterior
 from coordnet.priors.evolving.learning import Learner, Problem, follow, learned_from_all
-from coordnet.priors.evolving.variogram import Term, Time, Variogram, fit_start
+from coordnet.priors.evolving.variogram import Kernel, Term, Variogram, fit_start
 from coordnet.sampling.forward import ForwardModel, are_areas, hide_under_gaps
 
 
@@ -146,9 +146,9 @@ def test_the_variogram_is_that_of_pairs(rng):
 
 def test_a_planted_kernel_is_found(rng):
     """Frames of one Matérn kernel times an exponential one: the fitted covariance is theirs at short distances."""
-    shape, term = (12, 64, 64), Term(1.0, 4.0, 3, Time("exponential", 5.0))
+    shape, term = (12, 64, 64), Term(1.0, Kernel(1.5, 4.0), Kernel(0.5, 5.0))
     bands, lags = Bands(shape[1:], (1.0, 1.0)), np.abs(np.subtract.outer(np.arange(12), np.arange(12)))
-    density = term.density(bands.frequency, 2)
+    density = term.space.density(bands.frequency, 2)
     white = np.linalg.cholesky(np.exp(-lags / 5.0)) @ rng.standard_normal((12, len(density)))
     f = bands.cropped(bands.levels[0].frames(white * np.sqrt(density / density.mean())))
     start = fit_start(f, np.ones(shape, bool), np.arange(12.0))
@@ -156,10 +156,10 @@ def test_a_planted_kernel_is_found(rng):
     for distance, lag in ((1.0, 0.0), (4.0, 0.0), (0.0, 1.0), (2.0, 3.0)):
         at = np.array([distance]), np.array([lag])
         ours, sill = (
-            sum(t.variance * float(t.in_space(h)[0] * t.time(k)[0]) for t in start.terms)
+            sum(t.variance * float(t.space(h)[0] * t.time(k)[0]) for t in start.terms)
             for h, k in (at, (np.zeros(1), np.zeros(1)))
         )
-        expected = 1 - float(term.in_space(at[0])[0] * term.time(at[1])[0])
+        expected = 1 - float(term.space(at[0])[0] * term.time(at[1])[0])
         assert sill - ours == pytest.approx(expected, abs=0.12)
 
 

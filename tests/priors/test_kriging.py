@@ -16,7 +16,7 @@ import coordnet as cn
 from coordnet.cli.specs import parse_prior
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
-from coordnet.plans import neighborhoods
+from coordnet.plans import matern
 from coordnet.plans.kriged_lattices import Parts, meets_samples, predicted_nodes, relative_variance
 from coordnet.plans.matern import (
     JITTER,
@@ -24,10 +24,11 @@ from coordnet.plans.matern import (
     covariance,
     decomposed,
     left_out_errors,
+    nearest,
     pivoted,
     restricted_likelihoods,
+    windows_of,
 )
-from coordnet.plans.neighborhoods import nearest, windows_of
 from coordnet.priors.kriging import scale_search
 from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
 from coordnet.priors.kriging.plan import POINTS_SHARE, predicted
@@ -479,9 +480,9 @@ def test_nodes_are_predicted_from_the_nearest_points_as_from_all(monkeypatch, ne
     samples = cn.points(x, y, scales=[1.0, 1.0])
     prior = cn.Kriging(1.5, 0.2 / samples.geometry.lattice.steps[0], 1e-3)
     dense = predicted(prior, samples.geometry, samples.values.T)
-    monkeypatch.setattr(neighborhoods, "MOST_DENSE", 0)
-    monkeypatch.setattr(neighborhoods, "NEIGHBORS", {2: neighbors})
-    monkeypatch.setattr(neighborhoods, "WINDOWED", {2: neighbors // 4})
+    monkeypatch.setattr(matern, "MOST_DENSE", 0)
+    monkeypatch.setattr(matern, "NEIGHBORS", {2: neighbors})
+    monkeypatch.setattr(matern, "WINDOWED", {2: neighbors // 4})
     near = predicted(prior, samples.geometry, samples.values.T)
     within = (near - dense)[:, MARGIN[2] : -MARGIN[2], MARGIN[2] : -MARGIN[2]]
     assert float(within.square().mean()) < least**2 * float(dense.var())
@@ -500,7 +501,7 @@ def test_the_likelihood_of_points_is_that_of_points_all_over_them():
 def test_nodes_are_predicted_in_parts_as_they_are_together(monkeypatch):
     samples, prior = cn.points(np.random.default_rng(0).random((30, 2)), np.arange(30.0)), cn.Kriging(1.5, 4.0, 0.1)
     together = predicted(prior, samples.geometry, samples.values.T)
-    monkeypatch.setattr(neighborhoods, "PREDICTED", 100)
+    monkeypatch.setattr(matern, "PREDICTED", 100)
     torch.testing.assert_close(predicted(prior, samples.geometry, samples.values.T), together, rtol=0, atol=1e-12)
 
 

@@ -12,8 +12,8 @@ from scipy.signal import lfilter
 import coordnet as cn
 from coordnet.fitting.choice import choose_prior
 from coordnet.plans.nugget import nugget, unpredicted
-from coordnet.priors.stack.cleaning import without_noise
 from coordnet.priors.stack.hidden_errors import HiddenErrors, Traits, at_all_nodes
+from coordnet.priors.stack.prior import without_noise
 
 
 def samples(shape, sigma, share=0.3, power=1.0, seed=0):

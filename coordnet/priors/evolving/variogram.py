@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from jaxtyping import Bool, Float
 from scipy.optimize import nnls
 
 from coordnet.plans.hold_out import middle
+from coordnet.plans.matern import covariance
 from coordnet.priors.evolving.covariance import Bands, Covariance, Frames, scipy_fft
 
 LARGEST = 2**17, 2**21  # nodes of the middle of a frame, and of all frames, whose variogram stands for all of it
@@ -26,56 +26,42 @@ SMOOTH_SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # scales of the smo
 NOISE_SCALE = 0.6  # largest scale, in nodes, of what is independent from frame to frame and counts as noise
 RIDGE = 1e-6, 1e-3  # least variance of a mode in units of its band's, and of the noise's
 
-Kernel = Callable[[np.ndarray], np.ndarray]
 Mask = Bool[np.ndarray, "frames *space"]
 Times = Float[np.ndarray, " frames"]
-MATERN: dict[int, Kernel] = {  # twice the order to the kernel of the distance in units of its scale
-    1: lambda x: np.exp(-x),
-    3: lambda x: (1 + x) * np.exp(-x),
-    5: lambda x: (1 + x + x * x / 3) * np.exp(-x),
-}
+SMOOTHNESSES = (0.5, 1.5, 2.5)  # those of Matérn's kernels in space
 
 
-class Time(NamedTuple):
-    """A kernel in time: "white", "constant", "exponential" or "smooth" (Matérn 3/2), with its scale in frames."""
+class Kernel(NamedTuple):
+    """Matérn's covariance of a smoothness and a scale, in nodes or frames: white if that is 0, constant if infinite."""
 
-    kind: str
-    scale: float = 1.0
+    smoothness: float
+    scale: float
 
-    def __call__(self, lag: np.ndarray) -> np.ndarray:
-        """Return the correlation at differences of time, in frames."""
-        if self.kind == "white":
-            return 1.0 * (lag == 0)
-        if self.kind == "constant":
-            return np.ones_like(lag, dtype=float)
-        x = lag / self.scale
-        return np.exp(-x) if self.kind == "exponential" else (1 + x) * np.exp(-x)
+    def __call__(self, distance: np.ndarray) -> np.ndarray:
+        """Return the correlation at distances in nodes, or at differences of time in frames."""
+        return covariance(self.smoothness, distance / self.scale) if self.scale else 1.0 * (distance == 0)
+
+    def density(self, frequency: np.ndarray, dims: int) -> np.ndarray:
+        """Return the spectrum at frequencies in radians a node, up to a factor."""
+        power = self.smoothness + dims / 2 if self.scale else 0.0
+        return (1 + (frequency * self.scale) ** 2) ** -power
 
 
+WHITE, CONSTANT = Kernel(0.5, 0.0), Kernel(0.5, math.inf)
 TIMES = (
-    Time("white"),
-    Time("constant"),
-    *(Time("exponential", scale) for scale in EXPONENTIAL_SCALES),
-    *(Time("smooth", scale) for scale in SMOOTH_SCALES),
+    WHITE,
+    CONSTANT,
+    *(Kernel(0.5, scale) for scale in EXPONENTIAL_SCALES),
+    *(Kernel(1.5, scale) for scale in SMOOTH_SCALES),
 )
 
 
 class Term(NamedTuple):
-    """A variance times a Matérn kernel in space, of a scale in nodes (0 for white), times a kernel in time."""
+    """A variance times a kernel in space times a kernel in time."""
 
     variance: float
-    scale: float
-    order: int  # twice that of the Matérn kernel
-    time: Time
-
-    def in_space(self, distance: np.ndarray) -> np.ndarray:
-        """Return the correlation at distances in nodes."""
-        return MATERN[self.order](distance / self.scale) if self.scale else 1.0 * (distance == 0)
-
-    def density(self, frequency: np.ndarray, dims: int) -> np.ndarray:
-        """Return the spectrum at frequencies in radians a node, up to a factor."""
-        power = (self.order + dims) / 2 if self.scale else 0.0
-        return (1 + (frequency * self.scale) ** 2) ** -power
+    space: Kernel
+    time: Kernel
 
 
 @dataclass(frozen=True)
@@ -90,11 +76,11 @@ class Start:
         lags, dims = np.abs(times[:, None] - times), len(bands.lattice)
         matrices, noise = np.zeros((len(bands.middles), len(times), len(times))), least
         for term in self.terms:
-            mean = float(term.density(bands.frequency, dims).mean())
-            if term.scale <= NOISE_SCALE and term.time.kind == "white":
-                noise += term.variance * float(term.density(np.zeros(1), dims)[0]) / mean
+            mean = float(term.space.density(bands.frequency, dims).mean())
+            if term.space.scale <= NOISE_SCALE and term.time == WHITE:
+                noise += term.variance * float(term.space.density(np.zeros(1), dims)[0]) / mean
             else:
-                shares = term.variance * term.density(bands.middles, dims) / mean
+                shares = term.variance * term.space.density(bands.middles, dims) / mean
                 matrices += shares[:, None, None] * term.time(lags)
         means = np.trace(matrices, axis1=1, axis2=2) / len(times)
         ridge = RIDGE[0] * means + RIDGE[1] * noise
@@ -179,9 +165,9 @@ def _fit(binned: Float[np.ndarray, "4 bins"]) -> tuple[list[Term], float]:
     largest = distance.max() / 2
     weight = np.minimum(count, 1e-2 * count.max()) ** 0.25 / target * np.where(distance > largest / 2, FAR_WEIGHT, 1.0)
     scales = [0.5 * 2.0**k for k in range(max(1, math.ceil(math.log2(4 * max(largest, 1.0)))))]
-    shapes = [(0.0, 1), *itertools.product(scales, MATERN)]
-    terms = [Term(1.0, scale, order, time) for scale, order in shapes for time in TIMES]
-    columns = np.stack([1 - term.in_space(distance) * term.time(lag) for term in terms], 1)
+    spaces = [WHITE, *(Kernel(smoothness, scale) for scale, smoothness in itertools.product(scales, SMOOTHNESSES))]
+    terms = [Term(1.0, space, time) for space, time in itertools.product(spaces, TIMES)]
+    columns = np.stack([1 - term.space(distance) * term.time(lag) for term in terms], 1)
     variances, residual = nnls(columns * weight[:, None], target * weight, maxiter=50 * len(terms))
     relative = residual / np.linalg.norm(weight * target)
     return [t._replace(variance=float(v)) for t, v in zip(terms, variances, strict=True) if v > 0], float(relative)

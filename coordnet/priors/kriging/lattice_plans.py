@@ -14,13 +14,12 @@ from coordnet.plans.kriged_lattices import (
     DECIDING_SIDES,
     MOST_BLOCKS,
     PREDICTING_SIDES,
-    Covariance,
     Parts,
     meets_samples,
     predicted_nodes,
     relative_variance,
 )
-from coordnet.plans.matern import SMOOTHNESSES, pivoted, restricted_likelihoods
+from coordnet.plans.matern import SMOOTHNESSES, Covariance, pivoted, restricted_likelihoods
 from coordnet.plans.row_spectra import with_peaks
 from coordnet.priors.kriging.plan import KrigingPlan
 from coordnet.priors.kriging.scale_search import Block, KrigingParameters, Likely, left_out_error, likeliest, searched

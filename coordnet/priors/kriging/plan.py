@@ -14,7 +14,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import FitReport, KrigingReport
-from coordnet.plans.neighborhoods import MOST_DENSE, kriged
+from coordnet.plans.matern import MOST_DENSE, kriged
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.kriging.scale_search import KrigingParameters, P, left_out_error, likeliest, searched
 from coordnet.priors.plates.field import Field, dimensions

@@ -13,10 +13,10 @@ from jaxtyping import Float
 from coordnet import _checks
 from coordnet.metrics.scores import decibels
 from coordnet.plans.hold_out import middle
-from coordnet.priors.plates.field import Field, polynomials
+from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.maps import MAP_RADIUS, flat_part
-from coordnet.priors.plates.plate import can_coarsen, energy_weight, plate
-from coordnet.priors.plates.solve import Band, NormalEquations, SingularPlate
+from coordnet.priors.plates.plate import plate
+from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import MIN_LEFT, ForwardModel
 from coordnet.sampling.points import NODES
@@ -96,11 +96,10 @@ class FieldErrors:
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[Numbers, float] = {}
         self._energy = cache(field.energy)
-        self._band = cache(lambda order, corner: Band.of(self._energy(order, corner)))
         self.others = [FieldErrors(other, prior, rounds) for other in others]
         for other in self.others:
             if other.field.lattice == field.lattice:
-                other._energy, other._band = self._energy, self._band
+                other._energy = self._energy
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
@@ -125,6 +124,11 @@ class FieldErrors:
         elif self.field.on_nodes:
             return [hidden[self.field.nodes] for hidden in flat]
         return [hidden for hidden in (one & self.field.inner for one in flat) if hidden.any()]
+
+    @cached_property
+    def _parts(self) -> list[tuple[Field, Field]]:
+        """What each fold shows and hides."""
+        return [(self.field.select(~mask), self.field.select(mask)) for mask in self.folds]
 
     @property
     def hides_singly(self) -> bool:
@@ -166,25 +170,8 @@ class FieldErrors:
         return np.concatenate([own, *others])
 
     def _own_squares(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
-        if self.field.has_narrow_band:
-            try:
-                return self._squares_by_bands(order, cutoff, corner)
-            except SingularPlate:
-                if not can_coarsen(self.field, cutoff):
-                    raise
         energy = self._energy(order, corner)
-        return self._squares(lambda _, shown: plate(shown, order, cutoff, corner, energy=energy)[0])
-
-    def _squares_by_bands(self, order: int | float, cutoff: float, corner: float) -> np.ndarray:
-        shown = min(int(hidden.size - hidden.sum()) for hidden in self.folds)
-        if not corner and shown < polynomials(order, self.field.dims):
-            raise SingularPlate("fewer points than polynomials without energy")
-        energy, strength = self._band(order, corner), energy_weight(order, cutoff)
-        return self._squares(lambda fold, _: self._equations[fold].solve(energy, strength))
-
-    @cached_property
-    def _equations(self) -> list[NormalEquations]:
-        return [NormalEquations(self.field.select(~hidden)) for hidden in self.folds]
+        return self._squares(lambda shown: plate(shown, order, cutoff, corner, energy=energy)[0])
 
     def record(self, chosen: PlateParameters) -> dict[str, Any]:
         """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.
@@ -199,15 +186,11 @@ class FieldErrors:
         ]
         return {"order": order, "cutoff": _finite(cutoff), "corner": corner, "hold_out_psnr": psnr, "tried": tried}
 
-    def _squares(self, estimate: Callable[[int, Field], np.ndarray]) -> np.ndarray:
-        """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1.
-
-        The estimate is a function of a fold's number and the samples that it shows.
-        """
+    def _squares(self, estimate: Callable[[Field], np.ndarray]) -> np.ndarray:
+        """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1."""
         errors = []
-        for fold, mask in enumerate(self.folds):
-            shown, hidden = self.field.select(~mask), self.field.select(mask)
-            f = estimate(fold, shown)
+        for shown, hidden in self._parts:
+            f = estimate(shown)
             left = hidden.without_drift(hidden.left_by(f), shown.drift_coefficients(f))
             errors.append(np.square(left).mean(1) * hidden.weights / hidden.weights.mean())
         return np.concatenate(errors)
@@ -276,11 +259,9 @@ class GeneralizedErrors:
         generator = np.random.default_rng(PROBES_SEED)
         self.signs = [generator.choice([-1.0, 1.0], (len(field.values), PROBES)) for field in fields]
         self.fields = [_beside(field, signs) for field, signs in zip(fields, self.signs, strict=True)]
-        self.equations = [NormalEquations(field) if field.has_narrow_band else None for field in self.fields]
         lattices = [field.lattice for field in fields]
         self.alike = [lattices.index(lattice) for lattice in lattices]  # the first field of each lattice
         self._energy = cache(lambda k, order, corner: self.fields[k].energy(order, corner))
-        self._band = cache(lambda k, order, corner: Band.of(self._energy(k, order, corner)))
         self.of_plate = cache(self._of_plate)
 
     def _of_plate(self, order: int | float, cutoff: float, corner: float = 0.0) -> float:
@@ -288,7 +269,7 @@ class GeneralizedErrors:
         squares, free, count = 0.0, 0.0, 0
         for k, (field, signs) in enumerate(zip(self.fields, self.signs, strict=True)):
             try:
-                f = self._solved(k, order, cutoff, corner)
+                f = plate(field, order, cutoff, corner, energy=self._energy(self.alike[k], order, corner))[0]
             except SingularPlate:
                 return np.inf
             left = field.without_drift(field.left_by(f), field.drift_coefficients(f))
@@ -297,12 +278,6 @@ class GeneralizedErrors:
             free += float((signs * left[:, -PROBES:]).sum()) / PROBES
             count += len(weights)
         return count * squares / free**2 if free > FEWEST_FREE * count else np.inf
-
-    def _solved(self, k: int, order: int | float, cutoff: float, corner: float) -> Float[np.ndarray, "size columns"]:
-        equations, first = self.equations[k], self.alike[k]
-        if equations is None:
-            return plate(self.fields[k], order, cutoff, corner, energy=self._energy(first, order, corner))[0]
-        return equations.solve(self._band(first, order, corner), energy_weight(order, cutoff))
 
 
 def _beside(field: Field, columns: Float[np.ndarray, "n columns"]) -> Field:

@@ -3,7 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from coordnet.sampling.samples import Blend, Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 from coordnet.sampling.sphere import vectors
 
-BANDED_NODES = 80**2  # nodes up to which normal equations are factorized as bands, which many energies share
+SMALL_NODES = 80**2  # nodes of a plane or a volume up to which a plate is solved in little time
 BLENDED_POINTS = 2**16  # points of which the blends of nodes are found at a time: some hundred megabytes in space
 # Points up to which their blend is of degree seven; a million would take a third of a gigabyte more. At 3,000 points of
 # eight functions errors are 0.36 to 1.11 times those of degree five, 0.85 times in the mean of their logarithms.
@@ -214,9 +214,15 @@ class Field:
         return stretch(self.anisotropy) * nyquist(len(self.values) / math.prod(self.lattice), self.dims)
 
     @property
-    def has_narrow_band(self) -> bool:
-        """Whether equations at points on nodes that were laid for them are factorized as bands, the fastest way."""
-        return self.laid and (self.dims == 1 or math.prod(self.lattice) <= BANDED_NODES)
+    def is_small(self) -> bool:
+        """Whether a plate of points on nodes that were laid for them is solved in little time, as of any row."""
+        return self.laid and (self.dims == 1 or math.prod(self.lattice) <= SMALL_NODES)
+
+    @cached_property
+    def normal(self) -> tuple[Sparse, Float[np.ndarray, "size columns"]]:
+        """The matrix SᵀWS and the columns SᵀWy of the normal equations, which hold for every energy."""
+        weighted = sparse.csr_array(self.operator.T * self.weights)
+        return weighted @ self.operator, weighted @ self.values
 
     @property
     def nodes(self) -> np.ndarray:

@@ -54,10 +54,8 @@ def sphere_plate(field: Field, order: int | float, strength: float, corner: floa
             energy = strength * (own + tie * sparse.eye_array(own.shape[0]))
         start = coarse(onto.from_plane(_plane(part.lattice, h)))
         if len(part.values):
-            weighted = sparse.csr_array(part.operator.T * part.weights)
-            solution = solve(
-                weighted @ part.operator + energy, weighted @ part.values + strength * tie * start, 2, exactly=True
-            )
+            normal, right = part.normal
+            solution = solve(normal + energy, right + strength * tie * start, 2, exactly=True)
             start, worst = solution.x, max(worst, solution.residual)
             away = np.arccos(np.clip(h * field.positions[rows] @ center, -1, 1))
             share = fading(1 - away / (FADED_AT * apart))[:, None]

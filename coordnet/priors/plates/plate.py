@@ -74,8 +74,8 @@ def plate(
         solution = solve(rows[:, free], -(rows @ f), dims)
         f[free] = solution.x
         return f, solution
-    weighted = sparse.csr_array(field.operator.T * field.weights)
-    a, b, nodes = weighted @ field.operator + strength * k, weighted @ field.values, lengthwise(field.lattice)
+    (normal, b), nodes = field.normal, lengthwise(field.lattice)
+    a = normal + strength * k
     try:
         solution = solve(a[nodes][:, nodes] if field.lattice[0] < max(field.lattice) else a, b[nodes], dims)
     except SingularPlate:

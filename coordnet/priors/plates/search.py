@@ -143,7 +143,7 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
     error = GeneralizedErrors(fields).of_plate
     order, cutoff, _ = by_orders(error, whole_orders(orders), POINT_CUTOFFS, patience=1, gain=0.0)
     flat = field.dims == 2 and field.latitude is None
-    if flat and fields[0] is not field and (cutoff < 1 or field.has_narrow_band):
+    if flat and fields[0] is not field and (cutoff < 1 or field.is_small):
         error = _coarse_errors(field, max(1.0, 1 / cutoff))
     best = with_corner(error, (order, cutoff, 0.0), CORNERED[field.dims]) if len(orders) > 1 else (order, cutoff, 0.0)
     if best[2] == 0:
@@ -154,7 +154,7 @@ def _smoothing_noise(field: Field, errors: FieldErrors, orders: Sequence[int | f
 def _coarse_errors(field: Field, step: float) -> Error:
     """Return the errors of generalized cross-validation on coarser nodes, by orders and cut-offs on a field's own."""
     coarse = coarsened(field, step)
-    errors = GeneralizedErrors([coarse] if coarse.has_narrow_band else deciding_parts(coarse))
+    errors = GeneralizedErrors([coarse] if coarse.is_small else deciding_parts(coarse))
 
     def error(order: int | float, cutoff: float, corner: float = 0.0) -> float:
         return errors.of_plate(order, coarse_cutoff(order, cutoff, step, field.dims), step * corner)

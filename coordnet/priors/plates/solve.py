@@ -1,4 +1,4 @@
-"""Solves of the sparse systems of thin plates, each with its residual checked, and of bands for many energies."""
+"""Solves of the sparse systems of thin plates, each with its residual checked."""
 
 import itertools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 from scipy.sparse import linalg
 
-from coordnet.priors.plates.field import Field, Sparse
+from coordnet.priors.plates.field import Sparse
 from coordnet.sampling.axes import ByAxes
 
 # Unknown points up to which the exact factorization is taken, by the number of axes: its fill grows faster in more.
@@ -18,8 +18,9 @@ FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
 DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
 # Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU: half a
-# gigabyte for a picture of 200 by 300 points between nodes, whose incomplete factorization takes longer still.
-BANDED_NUMBERS = ByAxes({1: 0, 2: 2**26, 3: 2**26})
+# gigabyte for a picture of 200 by 300 points between nodes, whose incomplete factorization takes longer still. The band
+# of a row is, where its square has no more numbers than the row: that of a circle is as wide as the circle.
+BANDED_NUMBERS = 2**26
 # Products of a band's factorization, for each number of a volume's matrix, above which conjugate gradients are faster;
 # settled on one volume of 14×16×18 nodes.
 STEPS_PRICE = 2**13
@@ -52,7 +53,7 @@ class SingularPlate(ValueError):
 def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
-    Small systems and rows are factorized exactly, those of pictures by their band if it is narrow. Others are solved by
+    Small systems and rows are factorized exactly, by their band if it is narrow. Others are solved by
     GMRES with an incomplete factorization, larger volumes by conjugate gradients with the diagonal. An incomplete
     factorization that fails is followed by a finer one, and by the exact one. With ``exactly`` a system of any size is
     factorized.
@@ -74,7 +75,8 @@ def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> Plat
     offset, is_large = a.indices - column, len(scale) > FACTORIZED_NODES[dims] and not exactly
     width = int(offset.max()) + 1
     iterates = is_large and dims > 2 and width**2 * len(scale) > STEPS_PRICE * a.nnz
-    if width * len(scale) <= BANDED_NUMBERS[dims] and not iterates:
+    is_narrow = width**2 <= len(scale) if dims == 1 else width * len(scale) <= BANDED_NUMBERS
+    if is_narrow and not iterates:
         solution = _banded(a, b, offset, column)
     else:
         solution = _iterated(a, b, dims) if is_large else _exact(a, b)
@@ -118,11 +120,11 @@ def _refined(inverse: Callable[[np.ndarray], np.ndarray], a: Sparse, b: np.ndarr
 
     The solution for white noise has a norm of about that of the inverse, which shows a singular matrix.
     """
-    probe = inverse(np.random.default_rng(0).normal(size=a.shape[0]))
-    if not np.linalg.norm(probe) < SINGULAR:
+    both = inverse(np.hstack([b, np.random.default_rng(0).normal(size=(len(b), 1))]))
+    if not np.linalg.norm(both[:, -1]) < SINGULAR:
         raise SingularPlate("a matrix that is singular to rounding")
-    x = inverse(b)
-    x += inverse(b - a @ x)
+    x = both[:, :-1]
+    x = x + inverse(b - a @ x)
     return PlateSolution(x, name, 0, _residual(a, b, x))
 
 
@@ -156,63 +158,3 @@ def _residual(a: Sparse, b: np.ndarray, x: np.ndarray) -> float:
     norms = np.linalg.norm(b, axis=0)
     left = np.linalg.norm(b - a @ x, axis=0)[norms > 0] / norms[norms > 0]
     return float(left.max()) if np.isfinite(left).all() else float("inf")
-
-
-@dataclass(frozen=True)
-class Band:
-    """A symmetric sparse matrix, and its lower band: row k has the entries (j + k, j).
-
-    The band is in Fortran's order, in which LAPACK factorizes it where it is.
-    """
-
-    matrix: Sparse
-    lower: np.ndarray
-
-    @classmethod
-    def of(cls, matrix: Sparse) -> "Band":
-        """Return the band of a matrix."""
-        part = sparse.tril(matrix, format="coo")
-        offset = part.row - part.col
-        lower = np.zeros((int(offset.max(initial=0)) + 1, matrix.shape[0]), order="F")
-        lower[offset, part.col] = part.data
-        return cls(sparse.csr_array(matrix), lower)
-
-
-class NormalEquations:
-    """The normal equations (SᵀWS + λK) f = SᵀW y of a field, whose band is made once for all energies λK."""
-
-    def __init__(self, field: Field) -> None:
-        weighted = sparse.csr_array(field.operator.T * field.weights)
-        self.normal, self.right = Band.of(weighted @ field.operator), np.asarray(weighted @ field.values)
-        self.probe = np.random.default_rng(0).normal(size=(len(self.right), 1))
-
-    def solve(self, energy: Band, strength: float) -> np.ndarray:
-        """Return f, (size, columns), refined once by its residual if that is above ``PLATE_TOLERANCE``.
-
-        Raises
-        ------
-        SingularPlate
-            If the samples do not determine it: with a diagonal scaled to 1, the solution for white noise has about the
-            norm of the inverse.
-        """
-        wide, narrow = self.normal.lower, strength * energy.lower
-        if len(wide) < len(narrow):
-            wide, narrow = narrow, wide
-        band = wide.copy(order="F")
-        band[: len(narrow)] += narrow
-        if not (band[0] > 0).all():
-            raise SingularPlate("a point without energy")
-        scale = (band[0] ** -0.5)[:, None]
-        inverse = _inverse(band)
-        columns = inverse(np.hstack([self.right, self.probe / scale]))
-        if not np.linalg.norm(columns[:, -1:] / scale) < SINGULAR:
-            raise SingularPlate("a matrix that is singular to rounding")
-        f, norms = columns[:, :-1], np.linalg.norm(scale * self.right, axis=0)
-        for allowed in (PLATE_TOLERANCE, ACCEPTED):
-            left = self.right - self.normal.matrix @ f - strength * (energy.matrix @ f)
-            residuals = np.linalg.norm(scale * left, axis=0)
-            if (residuals <= allowed * norms).all():
-                return f
-            if allowed == PLATE_TOLERANCE:
-                f = f + inverse(left)
-        raise SingularPlate(f"relative residual {float((residuals / norms).max()):.1g}")

@@ -9,8 +9,7 @@ from jaxtyping import Float, Int
 from scipy.stats import gmean
 
 from coordnet.encodings import FourierEncoding
-from coordnet.plans.kriged_lattices import Covariance
-from coordnet.plans.matern import factorized, predictors
+from coordnet.plans.matern import Covariance, factorized, predictors
 from coordnet.priors.base import Prior
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
