@@ -128,7 +128,8 @@ class JpegIntervals:
         except (OSError, ValueError, RuntimeError) as error:
             raise _checks.wrong("noise", "a JPEG file for jpeg", f"{path} ({error})") from None
         if stored is None or stored.num_components not in (1, 3):
-            raise _checks.wrong("noise", "a JPEG file of gray or three colors for jpeg", str(path))
+            found = str(path) if stored is None else f"{stored.num_components} components in {path}"
+            raise _checks.wrong("noise", "a JPEG file of gray or three colors for jpeg", found)
         planes = (stored.Y, stored.Cb, stored.Cr)[: stored.num_components]
         samples = np.asarray(stored.samp_factor)
         components = [

@@ -92,6 +92,9 @@ def test_what_does_not_go_together_is_refused(tmp_path):
             cn.denoise(signal, noise=intervals)
     with pytest.raises(ValueError, match="`sigma`: expected none"):
         cn.denoise(decoded, 0.1, noise=intervals)
+    Image.new("CMYK", (16, 16)).save(tmp_path / "d.jpg")
+    with pytest.raises(ValueError, match="`noise`: expected a JPEG file .*, received 4 components in"):
+        cn.JpegIntervals.read(tmp_path / "d.jpg")
     (tmp_path / "b.jpg").write_bytes(b"no picture")
     for name in ("b.jpg", "c.jpg"):
         with pytest.raises(ValueError, match="`noise`: expected a JPEG file"):
