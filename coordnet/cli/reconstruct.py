@@ -1,4 +1,4 @@
-"""The command ``coordnet reconstruct``: a signal from some of its samples, by a fit that ``coordnet fit`` makes too."""
+"""The command ``coordnet reconstruct``: a signal from some of its samples."""
 
 import math
 from dataclasses import dataclass, replace
