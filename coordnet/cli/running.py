@@ -92,16 +92,17 @@ def of_system(error: OSError) -> str:
 def as_typed(message: str, arguments: list[str]) -> str:
     """Name the option as it was typed in a message that begins with the name of an argument of the library.
 
-    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, and
+    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, after the name of a file too, and
     ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
     """
-    match = re.match(r"`(\w+)`: ", message)
+    match = re.match(r"((?:[^`]+: )?)`(\w+)`: ", message)
     if match is None:
         return message
-    option = "--" + match[1].replace("_", "-")
+    file, name = match.groups()
+    option = "--" + name.replace("_", "-")
     if any(a == option or a.startswith(f"{option}=") for a in arguments):
-        return f"{option}: {message[match.end() :]}"
+        return f"{file}{option}: {message[match.end() :]}"
     for before, text in zip(arguments, arguments[1:], strict=False):
-        if before.startswith("--") and re.search(rf"[:,]{match[1]}(=|,|$)", text):
+        if before.startswith("--") and re.search(rf"[:,]{name}(=|,|$)", text):
             return f"{before} {text}: {message}"
     return message
