@@ -14,10 +14,9 @@ from tqdm import tqdm
 
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report
-from coordnet.cli.common import Batch, Output, is_folder, plain_warnings
+from coordnet.cli.common import Batch, Output, as_typed, is_folder, plain_warnings
 from coordnet.cli.folders import RECORD, readable, refused
 from coordnet.cli.report import Outcome, origin, reading
-from coordnet.cli.running import as_typed
 from coordnet.media import SAMPLES, MediaError
 from coordnet.media.files import split_member
 from coordnet.media.formats import KIND_BY_SUFFIX
