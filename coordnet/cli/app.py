@@ -92,6 +92,30 @@ def compare(*, sampling: options.Sampling, compared: options.Compared, common: o
 
 
 @command
+def fit(
+    *,
+    points: Annotated[
+        Path, Argument(metavar="POINTS.csv", help="Columns named x, y, …, others for values; unnamed in that order.")
+    ],
+    place: options.Place,
+    fitting: options.Fitting,
+    uncertainty: options.Uncertainty = False,
+    common: options.Common,
+) -> None:
+    """Reconstruct a signal from scattered points on a lattice of given lengths, as the papers' virtual grid.
+
+    Stations, soundings and surveys are for ``coordnet grid``, which lays the nodes beyond the points, keeps their units
+    and is more accurate. A fit in closed form, or one with a --blending, is evaluated between the nodes as the points
+    were: by the blend of the nodes around. Other networks are evaluated at the points themselves.
+    """
+    from coordnet.cli.folders import readable
+    from coordnet.cli.from_points import from_points
+
+    with readable(str(points)) as path:
+        from_points(Path(path), place, fitting, uncertainty, common)
+
+
+@command
 def grid(
     *,
     points: Annotated[Path, Argument(metavar="POINTS.csv", help="Table with commas, semicolons, tabs or spaces.")],

@@ -269,6 +269,30 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The options that place scattered points on a lattice."""
+
+    shape: Annotated[str, Option(help="Lengths of the lattice, such as 256,256 (height, width).")]
+    columns: Annotated[
+        str | None,
+        Option(
+            help="Names of the columns, the coordinates first: lon,lat,height. If not given, x, y, z, t are "
+            "coordinates, and all others are values."
+        ),
+    ] = None
+    bounds: Annotated[str | None, Option(help="x0,x1,y0,y1,… instead of the points' own range.")] = None
+    at: Annotated[Path | None, Option(help="CSV of query points; their values are written too.")] = None
+    clamp: Annotated[bool, Option("--clamp", help="Move points outside the bounds to the border.")] = False
+    blending: Annotated[
+        str | None,
+        Option(
+            help="similarity, printed, linear or cubic: how a point depends on the nodes around it. If not given: "
+            "cubic in closed form (linear for three axes and more), none for networks."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class Gridding:
     """The options that name the columns of a table of points, and the grid."""
 

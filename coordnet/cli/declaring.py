@@ -18,7 +18,7 @@ from coordnet import _checks
 # The group of each option by its name; those not named say what is read, and how.
 GROUPS = {
     "Prior and model": "prior denoiser demosaicker robust encoder encoding head solver epochs lr tune criterion folds "
-    "sigma uncertainty",
+    "blending sigma uncertainty",
     "Output": "out report figures model html force json quiet",
     "Running": "seed seeds device memory workers dask retry help",
 }
@@ -35,6 +35,11 @@ EXAMPLES = {
         "coordnet compare photo.png --sample random:0.25",
         "coordnet compare photo.png --encoder gaussian --encoder triangle --html",
         "coordnet compare camera --size 64x64 --encoder gaussian --head linear --head mlp --epochs 200",
+    ),
+    "fit": (
+        "coordnet fit points.csv --shape 256,256",
+        "coordnet fit stations.csv --shape 200,300 --columns lat,lon,t2m --at places.csv",
+        "coordnet fit points.csv --shape 64,64 --uncertainty -o field.npy --report how",
     ),
     "grid": (
         "coordnet grid stations.csv --value t2m --spacing 0.1",

@@ -18,7 +18,7 @@ UNFINISHED = ".coordnet-"  # prefix of the folders that hold unfinished results
 RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
 # Names of the files that commands write, without their suffix.
-RESULTS = ("compare", "figure", "grid", "model", "reconstruction", "record", "restored", "uncertainty")
+RESULTS = ("compare", "figure", "grid", "model", "query", "reconstruction", "record", "restored", "uncertainty")
 # Names of the results that become the one file of ``--out``.
 ALONE = ("grid", "reconstruction", "restored")
 # The first bytes of the formats that are read from standard input; all else is taken for a table.
@@ -243,7 +243,7 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
 
     file, option = output.file, f"--out {output.out}"
     assert file is not None, "the caller has looked"
-    signals = dict.fromkeys(("reconstruct", "inpaint", "upscale", "denoise", "demosaic"), WRITTEN)
+    signals = dict.fromkeys(("reconstruct", "fit", "inpaint", "upscale", "denoise", "demosaic"), WRITTEN)
     suffixes = {**signals, "grid": (".nc", ".csv")}.get(command)
     if suffixes is None:
         raise ValueError(f"{option}: expected a folder for the results, found the name of a file")

@@ -1,4 +1,4 @@
-"""The command ``coordnet reconstruct``: a signal from some of its samples."""
+"""The command ``coordnet reconstruct``: a signal from some of its samples, by a fit that ``coordnet fit`` makes too."""
 
 import math
 from dataclasses import dataclass, replace

@@ -20,6 +20,7 @@ from coordnet.priors.base import Prior
 from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.registry import PRIORS
 from coordnet.restore.restored import Tiles
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, default_pattern, parse_pattern
 from coordnet.sampling.samples import Samples
 
@@ -148,6 +149,22 @@ def check_uncertainty(samples: Samples, method: Method) -> None:
         raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")
     if len(Tiles(samples.grid)) > 1:
         raise _checks.wrong("uncertainty", "a signal that is fitted as a whole", "one in tiles")
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """One to four lengths from a text such as ``256,256``."""
+    shape = _numbers(text.replace("x", ","), int, "shape", "whole numbers such as 256,256")
+    for length in shape:
+        _checks.integer("shape", length, 1)
+    if len(shape) > 4:
+        raise _checks.wrong("shape", "one to four axes", repr(text))
+    return shape
+
+
+def parse_bounds(text: str, dims: int) -> Bounds:
+    """The bounds of a text such as ``0,1,0,2``: the first and the last coordinate of each axis."""
+    pairs = _numbers(text, float, "bounds", f"{2 * dims} numbers x0,x1,y0,y1,…", count=2 * dims)
+    return Bounds(*torch.tensor(pairs, dtype=torch.float64).reshape(dims, 2).unbind(1))
 
 
 def parse_node(text: str) -> tuple[int, int]:

@@ -7,12 +7,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from torch import Tensor
 
 from coordnet.plots import panels
 from coordnet.plots.panels import UNIT, Figure, Span
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples
 
@@ -25,62 +27,88 @@ Frames = Float[np.ndarray, "frames height width"]
 
 
 def reconstruction_figure(
-    truth: Float[Tensor, "*grid channels"],
+    truth: Float[Tensor, "*grid channels"] | None,
     samples: Samples,
     estimate: Float[Tensor, "*grid channels"],
     *,
     title: str,
     score: str,
     rate: float | None = None,
+    bounds: Bounds | None = None,
 ) -> Figure:
     """The signal, its samples, the reconstruction and its errors, as fits the number of axes, on the signal's scale.
 
-    ``title`` and ``score`` are the titles of the signal's panel and of the reconstruction's. A row's axis has seconds
-    if the ``rate`` of its samples is given.
+    Without the truth the panels that need it are left out. ``title`` and ``score`` are the titles of the signal's panel
+    and of the reconstruction's. A row's axis has seconds if the ``rate`` of its samples is given. Rows and pictures
+    have the axes of their ``bounds``.
     """
-    if len(samples.grid) == 1:
-        return _row_figure(truth, samples, estimate, f"{title}: {score}", rate)
-    span = panels.span_of(truth)
+    span = panels.span_of(samples.values.detach().cpu().float() if truth is None else truth)
     unknown = 0.5 if span == UNIT else torch.nan
-    sampled = panels.sampled_picture(samples, estimate.shape[-1], unknown)
     shown_panels = [
-        (truth, title),
-        (sampled, samples.geometry.caption(samples.channels)),
-        (estimate, f"reconstruction\n{score}"),
+        (panels.sampled_picture(samples, estimate.shape[-1], unknown), samples.geometry.caption(samples.channels))
     ]
+    shown_panels += [(estimate, f"reconstruction\n{score}")]
+    if len(samples.grid) == 1:
+        shown = panels.sampled_picture(samples, estimate.shape[-1], torch.nan) if truth is None else truth
+        return _row_figure(shown, samples, estimate, f"{title}: {score}", rate, bounds)
+    if truth is not None:
+        shown_panels.insert(0, (truth, title))
     shown = estimate.clamp(0, 1) if span == UNIT else estimate
     if len(samples.grid) == 2:
-        return _image_figure(shown_panels, (shown - truth).abs().mean(-1), span)
-    figure, grid = panels.strips(shown_panels, 1, span=span)
-    error = ((shown - truth) / (span[1] - span[0])).square().flatten(1).nanmean(1).clamp(min=1e-12)
-    ax = figure.add_subplot(grid[-1, :])
-    ax.plot(-10 * error.log10().detach().cpu(), lw=1.2)
-    ax.set(xlabel="frame", ylabel="PSNR of the frame (dB)")
+        error = None if truth is None else (shown - truth).abs().mean(-1)
+        return _image_figure(shown_panels, error, span, bounds)
+    figure, grid = panels.strips(shown_panels, int(truth is not None), span=span)
+    if truth is not None:
+        error = ((shown - truth) / (span[1] - span[0])).square().flatten(1).nanmean(1).clamp(min=1e-12)
+        ax = figure.add_subplot(grid[-1, :])
+        ax.plot(-10 * error.log10().detach().cpu(), lw=1.2)
+        ax.set(xlabel="frame", ylabel="PSNR of the frame (dB)")
     return figure
 
 
-def _image_figure(images: list[tuple[Tensor, str]], error: Tensor, span: Span) -> Figure:
+def _image_figure(images: list[tuple[Tensor, str]], error: Tensor | None, span: Span, bounds: Bounds | None) -> Figure:
+    count = len(images) + (error is not None)
     height, width, channels = images[0][0].shape
-    size = (4.2 * (len(images) + 1), min(4.2 * max(height / width, 0.25), 12) + 0.7)
+    size = (4.2 * count, min(4.2 * max(height / width, 0.25), 12) + 0.7)
     figure = Figure(*size)
-    axes = figure.subplots(1, len(images) + 1, squeeze=False)[0]
+    axes = figure.subplots(1, count, squeeze=False)[0]
     for ax, (image, text) in zip(axes, images, strict=False):
         panels.show_image(ax, image, text, span=span)
-    if channels == 1 and span != UNIT:
-        figure.colorbar(axes[0].images[0], ax=list(axes[:-1]), fraction=0.046, pad=0.02)
-    panels.show_error(axes[-1], error, "absolute error")
+        if bounds is not None:
+            _label_axes(ax, bounds, (height, width))
+    if channels == 1 and (span != UNIT or bounds is not None):
+        drawn = axes[0].images[0] if span != UNIT else ScalarMappable(Normalize(0, 1), "gray")
+        figure.colorbar(drawn, ax=list(axes[: len(images)]), fraction=0.046, pad=0.02)
+    if error is not None:
+        panels.show_error(axes[-1], error, "absolute error")
     return figure
 
 
-def _row_figure(shown: Tensor, samples: Samples, estimate: Tensor, title: str, rate: float | None) -> Figure:
-    """The whole row, and its busiest part."""
+def _label_axes(ax: Axes, bounds: Bounds, shape: tuple[int, int]) -> None:
+    """Give a picture the axes x, to the right, and y, downwards, whose bounds are the centers of its border pixels."""
+    (left, right), (top, bottom) = bounds.tolist()
+    dy, dx = ((b - a) / max(n - 1, 1) / 2 for (a, b), n in zip(((top, bottom), (left, right)), shape, strict=True))
+    ax.images[0].set_extent((left - dx, right + dx, bottom + dy, top - dy))
+    ax.set(xlabel="x", ylabel="y", aspect=dx / dy)
+    ax.set_axis_on()
+
+
+def _row_figure(
+    shown: Tensor, samples: Samples, estimate: Tensor, title: str, rate: float | None, bounds: Bounds | None
+) -> Figure:
+    """The whole row, and its busiest part, on the axis x of its bounds if it has any."""
+    first, xlabel = 0.0, None
+    if bounds is not None:
+        ((low, high),) = bounds.tolist()
+        rate = max(len(shown) - 1, 1) / (high - low)
+        first, xlabel = low * rate, "x"
     known = panels.known_samples(samples)
     figure = Figure(11, 6)
     whole, near = figure.subplots(2, 1)
     (window,) = panels.most(torch.diff(shown[:, 0].nan_to_num(), prepend=shown[:1, 0].nan_to_num()).square())
     for ax, part, text in ((whole, slice(0, None), title), (near, window, "its busiest part")):
-        parts = (shown[part, 0], estimate[part, 0], known[part, 0])
-        panels.show_row(ax, *parts, text, start=part.start or 0, rate=rate)
+        options = {"start": first + (part.start or 0), "rate": rate, "xlabel": xlabel}
+        panels.show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, **options)
     return figure
 
 

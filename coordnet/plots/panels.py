@@ -106,12 +106,14 @@ def show_row(
     known: Bool[Tensor, " n"],
     title: str,
     *,
-    start: int = 0,
+    start: float = 0,
     rate: float | None = None,
+    xlabel: str | None = None,
 ) -> Axes:
     """Draw a row of samples, at ``places``: the truth, the reconstruction, and the known samples.
 
-    A truth that is NaN wherever no sample is known is not drawn.
+    An ``xlabel`` says what one over the rate is, if not seconds. A truth that is NaN wherever no sample is known is not
+    drawn.
     """
     at = places(len(truth), rate, start)
     held, values = known.cpu().numpy().astype(bool), truth.cpu().numpy()
@@ -120,12 +122,12 @@ def show_row(
     ax.plot(at, estimate.detach().cpu(), color="C0", lw=1, label="reconstruction")
     if held.sum() <= MAX_MARKS:
         ax.plot(at[held], values[held], "o", color="C3", ms=3, label="known")
-    ax.set(title=title, xlabel=unit(rate))
+    ax.set(title=title, xlabel=xlabel or unit(rate))
     ax.legend(loc="upper right", fontsize=8)
     return ax
 
 
-def places(count: int, rate: float | None, start: int = 0) -> np.ndarray:
+def places(count: int, rate: float | None, start: float = 0) -> np.ndarray:
     """Return the places of samples on their axis, from the number ``start`` on: numbers, or seconds with a rate."""
     return (start + np.arange(count)) / (rate or 1)
 

@@ -1,4 +1,4 @@
-"""Axes: positions in [0, 1), their alignments, and the points of a lattice."""
+"""Axes: positions in [0, 1), their alignments, the points of a lattice, and bounds in other units."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeVar
@@ -13,6 +13,7 @@ from coordnet.linalg.operators import Device
 Alignment = Literal["pixel", "sample"]
 Footprint = Literal["point", "area"]
 MAX_AXES = 7  # the most axes that PyTorch's Fourier transforms take on a CPU
+LARGEST_COORDINATE = 1e300  # bound of a coordinate: the difference of two has room in float64
 
 
 @dataclass(frozen=True)
@@ -133,3 +134,42 @@ def lattice_points(axes: Axes, dtype: torch.dtype = torch.float64, device: Devic
     """Every point of the lattice that the axes span, first axis slowest."""
     positions = [axis.points(dtype, device) for axis in axes]
     return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The first and the last node of a lattice along each axis, in the units of some points.
+
+    Points have their coordinates in the order x, y, …: x runs along the last axis of the lattice. Both tensors are
+    float64. A number that is not finite or above 1e300, or a low that is not below its high, raises a ``ValueError``.
+    """
+
+    low: Float[Tensor, " d"]
+    high: Float[Tensor, " d"]
+
+    def __post_init__(self) -> None:
+        if not bool(
+            ((self.low >= -LARGEST_COORDINATE) & (self.high > self.low) & (self.high <= LARGEST_COORDINATE)).all()
+        ):
+            expected = f"a first number below the second on each axis, both within ±{LARGEST_COORDINATE:g}"
+            raise _checks.wrong("bounds", expected, self.tolist())
+
+    @classmethod
+    def of(cls, points: Float[Tensor, "n d"]) -> "Bounds":
+        """Return the range of some points; one unit along an axis on which they are all equal."""
+        low, high = points.min(0).values, points.max(0).values
+        return cls(low, torch.where(high > low, high, low + 1))
+
+    def clamp(self, points: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """Return the points, with those outside the bounds moved to the border."""
+        return points.clamp(self.low, self.high)
+
+    def to_unit(self, points: Float[Tensor, "n d"], grid: tuple[int, ...]) -> Float[Tensor, "n d"]:
+        """Return the points in units of the unit interval and in the order of a lattice's axes."""
+        unit = (points - self.low) / (self.high - self.low)
+        lengths = torch.tensor(grid, dtype=torch.float64)
+        return unit.flip(-1) * (lengths - 1) / lengths
+
+    def tolist(self) -> list[list[float]]:
+        """Return the two numbers of each axis, for JSON."""
+        return torch.stack([self.low, self.high], dim=1).tolist()

@@ -61,6 +61,7 @@ INPUTS = {
     "figure.png": ("compare", "figure.png", "--sample", "full"),
     "uncertainty.png": ("inpaint", "in.png", "--mask", "w/uncertainty.png", "--prior", "smooth", "--uncertainty"),
     "figure.tif": ("reconstruct", "in.png", "--sample", "mask:w/figure.tif"),
+    "query.csv": ("fit", "query.csv", "--shape", "4,4"),
     "grid.csv": ("grid", "grid.csv"),
 }
 
@@ -90,6 +91,10 @@ def test_every_result_has_a_name_that_inputs_are_guarded_by(run, tmp_path):
     options = ("--sample", "random:0.5", "--prior", "smooth", "--uncertainty", "--quiet", "--out", "b")
     assert run("reconstruct", "in.png", *options) == (0, "", "")
     np.savetxt("p.csv", np.random.default_rng(0).random((20, 3)), delimiter=",")
+    np.savetxt("q.csv", [[0.5, 0.5]], delimiter=",", header="x,y", comments="")
+    assert (
+        run("fit", "p.csv", "--shape", "4,4", "--bounds", "0,1,0,1", "--at", "q.csv", "--out", "c", "--quiet")[0] == 0
+    )
     assert run("grid", "p.csv", "--out", "d", "--quiet")[0] == 0
     assert run("upscale", "in.png", "--prior", "none", "--out", "e", "--quiet")[0] == 0
-    assert {path.stem for folder in "abde" for path in Path(folder).iterdir()} == set(RESULTS)
+    assert {path.stem for folder in "abcde" for path in Path(folder).iterdir()} == set(RESULTS)

@@ -42,7 +42,7 @@ def test_its_options_are_in_groups(command, run):
     assert text.index("  -o, --out") < text.index("  --workers <") < text.index("  -h, --help")
 
 
-@pytest.mark.parametrize("command", ["reconstruct", "inpaint", "demosaic", "grid", "fill"])
+@pytest.mark.parametrize("command", ["reconstruct", "inpaint", "demosaic", "grid", "fill", "fit"])
 def test_it_lists_every_prior_with_parameters_that_it_has(command, run):
     listed = "".join(run(command, "--help")[1].split("--prior ")[1].split("  --")[0].split())
     for name, kind in PRIORS.items():

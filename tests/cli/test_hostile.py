@@ -216,6 +216,20 @@ OPTIONS = [
     ("demosaic", "--pattern", "$(id)"),
 ]
 
+POINT_OPTIONS = [
+    ("--shape", "99999999999999999999"),
+    ("--shape", "100000,100000"),
+    ("--shape", "0,0"),
+    ("--shape", "8x"),
+    ("--bounds", "0,nan,0,1"),
+    ("--bounds", "1,0,0,1"),
+    ("--bounds", "0,1"),
+    ("--bounds", "-1e308,1e308,0,1"),
+    ("--at", "nope.csv"),
+    ("--at", ""),
+    ("--prior", "bogus"),
+]
+
 PATHS = ["", "nope.png", "folder.png", "pipe.png", "loop.png", "/dev/zero", "n" * 300 + ".png", "a/" * 2500 + "x.png"]
 PLACES = ["good.png", "good.png/x", "full", "/dev/null", "/proc/nope/x", "o" * 300, "/dev/full"]
 
@@ -254,7 +268,7 @@ def test_files_that_are_no_picture_are_not_enlarged(name, refused, tmp_path):
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:12])
-@pytest.mark.parametrize("command", [["denoise"], ["grid"], ["analyze"]], ids=lambda c: c[0])
+@pytest.mark.parametrize("command", [["denoise"], ["fit", "--shape", "8,8"], ["analyze"]], ids=lambda c: c[0])
 def test_what_is_no_regular_file_is_refused(path, command, refused, tmp_path):
     (tmp_path / "folder.png").mkdir()
     os.mkfifo(tmp_path / "pipe.png")
@@ -313,6 +327,12 @@ def test_options_that_cannot_be_are_refused(command, option, value, refused):
     signal = "gray.png" if command == "demosaic" else "good.png"
     names = [option, "`", value[:12], value.rpartition(":")[2]]
     refused(command, signal, option, value, "--out", "o", "--quiet", names=names)
+
+
+@pytest.mark.parametrize("option, value", POINT_OPTIONS)
+def test_options_of_points_that_cannot_be_are_refused(option, value, refused):
+    shape = [] if option == "--shape" else ["--shape", "8,8"]
+    refused("fit", "points.csv", *shape, option, value, "--out", "o", "--quiet", names=[option, "`", value])
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place[:14])

@@ -14,8 +14,12 @@ from scipy.io import wavfile
 from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.fits import reconstruction_figure
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import refused, synthetic_photograph
 
 SMOOTH = "smooth:power=1.5,strength=0.01,anisotropy=1x2"
@@ -37,6 +41,18 @@ def reconstruct(run, tmp_path):
         return json.loads(out), tmp_path / "out"
 
     return reconstruct
+
+
+@pytest.fixture
+def fit(run, tmp_path):
+    """Fit points into tmp_path/out: (record, folder)."""
+
+    def fit(*arguments):
+        status, out, err = run("fit", *arguments, "--out", "out", "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out), tmp_path / "out"
+
+    return fit
 
 
 def save_mask(path, known):
@@ -178,21 +194,32 @@ def test_a_signal_of_another_range_is_drawn_and_scored_on_its_own(run, inputs, m
 
 
 @pytest.mark.figures
-def test_sound_has_seconds():
+def test_sound_has_seconds_and_points_have_axes(inputs):
     truth = torch.from_numpy(wave_of(400))
     samples = sample(truth, "every:2")
     whole, near = reconstruction_figure(truth, samples, truth, title="", score="", rate=100.0).axes
     assert whole.get_xlabel() == near.get_xlabel() == "seconds"
     assert whole.lines[0].get_xdata()[-1] == pytest.approx(3.99)
+    bounds = Bounds(torch.tensor([10.0, -1.0], dtype=torch.float64), torch.tensor([14.0, 1.0], dtype=torch.float64))
+    points = ScatteredPoints((3, 5), torch.rand(20, 2))
+    estimate = torch.rand(3, 5, 1) * 600
+    options = {"title": "", "score": "", "bounds": bounds}
+    figure = reconstruction_figure(None, Samples(points, torch.rand(20, 1) * 600), estimate, **options)
+    assert len(figure.axes) == 3  # the bar is the last
+    for panel in figure.axes[:2]:
+        assert (panel.get_xlabel(), panel.get_ylabel()) == ("x", "y")
+        assert panel.images[0].get_extent() == pytest.approx([9.5, 14.5, 1.5, -1.5])
 
 
-@pytest.mark.parametrize("command", ["reconstruct", "inpaint"])
+@pytest.mark.parametrize("command", ["reconstruct", "inpaint", "fit"])
 def test_the_comparison_of_priors_is_shown(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
+    places = np.random.default_rng(0).random((40, 2))
+    np.savetxt(tmp_path / "a.csv", np.column_stack([places, np.sin(5 * places[:, 0])]), delimiter=",")
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
-    options = ("--mask", "m.npy") if command == "inpaint" else ()
-    status, _, err = run(command, "a.npy", *options, "--out", "out")
+    options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "16,12")}
+    status, _, err = run(command, *options.get(command, ("a.npy",)), "--out", "out")
     assert (status, err.count("comparing priors …")) == (0, 1)
 
 
@@ -202,6 +229,17 @@ def test_the_fit_of_plates_is_shown_unless_quiet(run, monkeypatch, tmp_path):
     command = ("reconstruct", "a.npy", "--prior", "plates", "--out")
     assert "fitting plates …" in run(*command, "out")[2]
     assert run(*command, "quiet", "--quiet") == (0, "", "")
+
+
+@pytest.mark.figures
+def test_points_on_a_line_are_drawn_in_their_own_units_without_a_signal_between_them():
+    bounds = Bounds(torch.tensor([10.0], dtype=torch.float64), torch.tensor([14.0], dtype=torch.float64))
+    samples = Samples(ScatteredPoints((41,), torch.tensor([[0.0], [0.5], [40 / 41]])), torch.rand(3, 1))
+    figure = reconstruction_figure(None, samples, torch.rand(41, 1), title="", score="", bounds=bounds)
+    for panel in figure.axes:
+        assert panel.get_xlabel() == "x"
+        assert [line.get_label() for line in panel.lines] == ["reconstruction", "known"]
+        assert panel.lines[0].get_xdata()[[0, -1]] == pytest.approx([10, 14])
 
 
 # Other kinds of signal
@@ -297,6 +335,160 @@ def test_a_mask_of_one_frame_holds_for_all(reconstruct, inputs):
 
 
 # Scattered points
+
+
+def scattered(count=400, seed=0, low=(-1.0, 2.0), high=(3.0, 5.0)):
+    """Columns x, y, and a smooth value of them in [0, 1]."""
+    unit = np.random.default_rng(seed).random((count, 2))
+    unit[:4] = [[0, 0], [1, 0], [0, 1], [1, 1]]  # the points' own range is then the bounds
+    return np.column_stack([low + unit * (np.array(high) - low), value_at(unit)])
+
+
+def value_at(unit):
+    return 0.5 + 0.3 * np.sin(3 * unit[:, 0]) * np.cos(2 * unit[:, 1])
+
+
+def save_points(path, points, header=None):
+    np.savetxt(path, points, delimiter=",", header=header or "", comments="")
+    if header is None:
+        path.write_text(path.read_text().lstrip("\n"))
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("header", "options"), [(None, ()), ("x,y,grey", ("--bounds", "-1,3,2,5", "--prior", "smooth"))]
+)
+def test_points_become_a_picture(fit, inputs, header, options):
+    path = save_points(inputs / "points.csv", scattered(), header)
+    record, folder = fit(path, "--shape", "24,30", *options)
+    assert record["points"] == 400
+    assert record["shape"] == [24, 30, 1]
+    assert record["bounds"] == [[-1, 3], [2, 5]]
+    made = load(folder / "reconstruction.png")
+    y, x = np.meshgrid(np.linspace(0, 1, 24), np.linspace(0, 1, 30), indexing="ij")
+    truth = value_at(np.column_stack([x.ravel(), y.ravel()])).reshape(24, 30, 1)
+    assert np.abs(made.numpy() - truth).max() < 0.03
+    assert record["residual"] < 0.01
+
+
+def test_points_with_values_beyond_a_picture_s_become_an_array(fit, inputs):
+    points = scattered()
+    points[:, 2] *= 100
+    _, folder = fit(save_points(inputs / "points.csv", points), "--shape", "16x20", "--prior", "smooth")
+    assert np.load(folder / "reconstruction.npy").shape == (16, 20, 1)
+
+
+@pytest.mark.parametrize(("dims", "shape", "prior"), [(1, "40", "auto"), (3, "5,6,7", "smooth")])
+def test_points_of_one_and_three_axes(fit, inputs, dims, shape, prior):
+    unit = np.random.default_rng(0).random((200, dims))
+    points = np.column_stack([unit, np.sin(2 * unit).sum(1), unit.prod(1)])
+    header = "x,sum,product" if dims == 1 else None
+    record, folder = fit(save_points(inputs / "points.csv", points, header), "--shape", shape, "--prior", prior)
+    assert np.load(folder / "reconstruction.npy").shape == (*map(int, shape.split(",")), 2)
+    assert record["residual"] < 0.1
+
+
+@pytest.mark.parametrize("order", ["y,x,v", "v,x,y", "Y,v,X"])
+def test_the_names_of_columns_decide_which_is_which(fit, inputs, order):
+    columns = dict(zip("xyv", scattered().T, strict=True))
+    options = ("--shape", "12,10", "--prior", "smooth", "--force", "--at", inputs / "query.csv")
+    save_points(inputs / "query.csv", scattered(9, seed=1)[:, 1::-1], "y,x")
+    made = {}
+    for header in ("x,y,v", order):
+        points = np.column_stack([columns[name] for name in header.lower().split(",")])
+        path = save_points(inputs / f"{header}.csv", points, header)
+        folder = fit(path, *options)[1]
+        made[header] = load(folder / "reconstruction.png"), read_media(folder / "query.csv").signal
+    for found, expected in zip(made[order], made["x,y,v"], strict=True):
+        assert np.array_equal(found, expected)
+    assert np.allclose(made[order][1][:, :2], scattered(9, seed=1)[:, :2], atol=1e-5)
+
+
+@pytest.mark.figures
+def test_values_at_query_points(fit, inputs):
+    path = save_points(inputs / "points.csv", scattered())
+    query = scattered(50, seed=1)
+    save_points(inputs / "query.csv", query[:, :2], "x,y")
+    _, folder = fit(path, "--shape", "24,30", "--prior", "smooth", "--at", inputs / "query.csv")
+    table = read_media(folder / "query.csv")
+    assert table.columns == ("x", "y", "value0")
+    assert np.allclose(table.signal[:, :2].numpy(), query[:, :2], atol=1e-5)
+    assert np.abs(table.signal[:, 2].numpy() - query[:, 2]).max() < 0.03
+
+
+def test_columns_are_named_and_keep_their_names(fit, inputs):
+    points, query = scattered(), scattered(20, seed=1)
+    lon, lat, height = points.T
+    save_points(inputs / "a.csv", np.column_stack([height, lon, lat, lat]), "Height [m],lon,lat,id")
+    save_points(inputs / "b.csv", points, "x,y,z")
+    save_points(inputs / "query.csv", query[:, 1::-1], "lat,lon")
+    save_points(inputs / "xy.csv", query[:, :2], "x,y")
+    options = ("--shape", "12,10", "--prior", "smooth")
+    named = fit(inputs / "a.csv", *options, "--columns", "lon,lat,height [m]", "--at", inputs / "query.csv")[1]
+    table = read_media(named / "query.csv")
+    assert table.columns == ("lon", "lat", "Height [m]")
+    other = read_media(
+        fit(inputs / "b.csv", *options, "--columns", "x,y,z", "--at", inputs / "xy.csv", "--force")[1] / "query.csv"
+    )
+    assert other.columns == ("x", "y", "z")
+    assert np.array_equal(table.signal, other.signal)
+
+
+@pytest.mark.parametrize(
+    ("options", "head", "solver", "blending"),
+    [
+        ("--blending similarity --prior smooth --encoder triangle", "linear", "closed-form", "similarity"),
+        ("--blending linear --solver gradient --epochs 60", "linear", "gradient", "linear"),
+        ("--head mlp:depth=1,width=16 --epochs 5", "mlp:depth=1,width=16", "gradient", None),
+    ],
+)
+def test_points_are_fitted_as_the_options_say(fit, inputs, options, head, solver, blending):
+    path = save_points(inputs / "points.csv", scattered())
+    record, folder = fit(path, "--shape", "12,16", *options.split())
+    assert (record["head"], record["solver"], record["blending"]) == (head, solver, blending)
+    blended = Reconstruction.load(folder / "model.safetensors").network.blending
+    assert (blended and blended.kind) == blending
+    assert record["residual"] < (0.3 if head != "linear" else 0.03)
+
+
+def test_repeated_points_and_robust_fits(fit, inputs):
+    points = np.repeat(scattered(), 2, axis=0)
+    points[::100, 2] = 9
+    record, folder = fit(
+        *(save_points(inputs / "points.csv", points), "--shape", "20,20", "--robust", "--prior", "smooth")
+    )
+    made = np.load(folder / "reconstruction.npy")
+    assert made.max() < 1.2
+    assert record["points"] == 800
+
+
+def test_points_outside_the_bounds_are_clamped_on_request(run, fit, inputs, tmp_path):
+    path = save_points(inputs / "points.csv", scattered())
+    options = ("--shape", "16,16", "--bounds", "-1,2,2,5", "--prior", "smooth")
+    assert "points" in refused(run("fit", path, *options), tmp_path)
+    record, _ = fit(path, *options, "--clamp")
+    assert record["points"] == 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "points",
+    [
+        [[0.3, 0.7, 0.5]],
+        [[0.1, 0.1, 0.2], [0.9, 0.9, 0.6]],
+        [[t, t, t / 2] for t in np.linspace(0, 1, 30)],
+        [[t, 0.5, t / 2] for t in np.linspace(0, 1, 30)],
+    ],
+    ids=["one", "two", "diagonal", "level"],
+)
+def test_few_and_collinear_points_give_a_picture_through_them(fit, inputs, points):
+    record, folder = fit(save_points(inputs / "points.csv", np.array(points)), "--shape", "12,12")
+    assert record["residual"] < 0.05
+    made = load(folder / "reconstruction.png")
+    values = [p[2] for p in points]
+    assert float(made.min()) > min(values) - 0.15
+    assert float(made.max()) < max(values) + 0.15
 
 
 def test_one_sample_gives_a_constant(reconstruct, photo, inputs):
@@ -401,6 +593,65 @@ def test_videos_without_frames_are_refused(run, inputs, kind, tmp_path):
             write_video(moving(4, 16, 16), path, rate=25)
             options = ["--frames", "4:9"]
     assert "clip.mp4" in refused(run("reconstruct", path, *options, "--json"), tmp_path)  # without a bar
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "word"),
+    [
+        ("x,y,v\n0,0,1\n1,one,2\n", [], "line 3"),
+        ("0,0,1\n1,1\n", [], "line 2"),
+        ("", [], "points.csv"),
+        ("x,y,v\n", [], "points.csv"),
+        ("0,0\n1,1\n", [], "value"),
+        ("x,y,v\n0,0,1\n1,1,2\n", ["--shape", "8"], "if only the first 1 are coordinates), found 1"),
+        ("x,y,z,v\n0,0,1,1\n1,1,0,2\n", [], "expected a --shape of 3 lengths"),
+        ("height,lon,lat\n0,0,1\n1,1,2\n", [], "others for the values (or --columns with the coordinates first)"),
+        ("x,y,z\n0,0,1\n1,1,2\n", [], "(--columns x,y,z, if only the first 2 are coordinates), found 2"),
+        ("x,y,v\n0,0,1\n1,1,2\n", ["--columns", "x,v"], "--columns: expected 2 coordinates and then values"),
+        ("x,y,v\n0,0,1\n1,1,2\n", ["--columns", "x,y,w"], "expected one column w (--columns), found x, y, v"),
+        ("0,0,1\n1,1,2\n", ["--columns", "x,y,v"], "expected a header with the names of --columns"),
+        ("x,y,x\n0,0,1\n1,1,2\n", [], "found x, y, x"),
+        ("0,0,1\n1,1,2\n", ["--shape", "8"], "or a header such as x,value0,value1"),
+        ("0,0,nan\n1,1,nan\n", [], "finite"),
+        ("0,0,1\n1,nan,2\n", [], "finite"),
+        ("0,0,1\n1,1,2\n", ["--bounds", "0,1,1,0"], "bounds"),
+        ("0,0,1\n1,1,2\n", ["--bounds", "0,inf,0,1"], "bounds"),
+        ("0,0,1\n1,1,2\n", ["--bounds", "zero,1,0,1"], "bounds"),
+        ("0,0,1\n1,1,2\n", ["--bounds", "0,0.5,0,1"], "points"),
+        ("0,0,1\n1,1,2\n", ["--shape", "8,0"], "shape"),
+        ("0,0,1\n1,1,2\n", ["--shape", "wide"], "shape"),
+        ("0,0,1\n1,1,2\n", ["--shape", ""], "shape"),
+        ("0,0,1\n1,1,2\n", ["--shape", "2,2,2,2,2"], "shape"),
+        ("0,0,1\n1,1,2\n", ["--prior", "rough"], "prior"),
+        ("0,0,1\n1,1,2\n", ["--prior", "none", "--robust"], "robust"),
+        ("0,0,1\n1,1,2\n", ["--encoder", "gauss"], "encoder"),
+        ("0,0,1\n1,1,2\n", ["--at", "in/none.csv"], "none.csv"),
+        ("0,0,1\n1,1,2\n", ["--at", "in/words.csv"], "words.csv"),
+        ("0,0,1\n1,1,2\n", ["--at", "in/one.csv"], "one.csv"),
+        ("0,0,1\n1,1,2\n", ["--at", "in/nan.csv"], "nan.csv"),
+        ("0,0,1\n1,1,2\n", ["--at", "in/outside.csv"], "outside.csv"),
+    ],
+)
+def test_bad_points_give_one_line_and_write_nothing(run, inputs, text, options, word, tmp_path):
+    (inputs / "points.csv").write_text(text)
+    (inputs / "words.csv").write_text("x,y\n0.5,half\n")
+    (inputs / "one.csv").write_text("0.5\n")
+    (inputs / "nan.csv").write_text("0.5,nan\n")
+    (inputs / "outside.csv").write_text("0.5,7\n")
+    shape = [] if "--shape" in options else ["--shape", "8,8"]
+    assert word in refused(run("fit", inputs / "points.csv", *shape, *options), tmp_path)
+
+
+def test_queries_outside_are_clamped_on_request(fit, inputs):
+    path = save_points(inputs / "points.csv", scattered())
+    (inputs / "query.csv").write_text("1,3\n1,99\n1,5\n")
+    _, folder = fit(path, "--shape", "12,12", "--at", inputs / "query.csv", "--clamp", "--prior", "smooth")
+    values = read_media(folder / "query.csv").signal[:, 2]
+    assert float(values[1]) == pytest.approx(float(values[2]), abs=1e-5)
+
+
+def test_points_are_required_to_exist(run, inputs, tmp_path):
+    assert "none.csv" in refused(run("fit", inputs / "none.csv", "--shape", "4,4"), tmp_path)
 
 
 def test_too_little_memory_is_one_line(run, photo, monkeypatch, tmp_path):

@@ -91,3 +91,16 @@ def test_reconstruct(command, options, choices):
     generator = torch.Generator().manual_seed(SEED)
     fit = cn.fit(cn.sample(given, pattern, generator=generator), generator=generator, **choices)
     assert torch.equal(model.render(), fit.render())
+
+
+def test_fit(run, tmp_path):
+    points = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = torch.cat([points, (points[:, :1] * 5).sin()], dim=1)
+    np.savetxt(tmp_path / "a.csv", rows.numpy(), delimiter=",")
+    options = ("--shape", "16,12", "--bounds", "0,1,0,1", "--seed", SEED, "--out", "out", "--quiet")
+    assert run("fit", "a.csv", *options)[0] == 0
+    rows = torch.from_numpy(np.loadtxt(tmp_path / "a.csv", delimiter=","))
+    unit = rows[:, [1, 0]] * (torch.tensor([16, 12]) - 1) / torch.tensor([16.0, 12.0], dtype=torch.float64)
+    samples = cn.Samples(cn.ScatteredPoints((16, 12), unit), rows[:, 2:].float())
+    fit = cn.fit(samples, generator=torch.Generator().manual_seed(SEED))
+    assert torch.equal(cn.Reconstruction.load("out/model.safetensors").render(), fit.render())

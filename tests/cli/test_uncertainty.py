@@ -50,6 +50,15 @@ def test_inpaint_expects_the_psnr_of_the_map(run, picture, tmp_path):
     assert np.array_equal(np.load("out/uncertainty.npy").squeeze(), made.std.squeeze().numpy())
 
 
+def test_fit_writes_the_deviation_at_the_nodes(run, tmp_path):
+    points = np.random.default_rng(0).random((80, 2))
+    rows = np.c_[points, np.sin(5 * points.sum(1))]
+    np.savetxt(tmp_path / "p.csv", rows, delimiter=",", header="x,y,value0", comments="")
+    status, out, _ = run("fit", "p.csv", "--shape", "8,8", *PRIOR, "--uncertainty", "--out", "out")
+    assert status == 0 and "expected PSNR" in out
+    assert np.load("out/uncertainty.npy").size == 64
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
