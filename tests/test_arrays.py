@@ -174,6 +174,8 @@ def test_nan_is_unknown_without_a_mask():
         (lambda: cn.demosaic(PICTURE), "`raw`: expected a gray picture of one channel, received 3 channels"),
         (lambda: cn.inpaint(PICTURE, [[True, False]]), "`known`: expected a mask as a NumPy array .*, received list"),
         (lambda: cn.inpaint(PICTURE, np.ones((20, 24), bool)), r"`mask`: expected shape \(24, 20\) or"),
+        (lambda: cn.inpaint(PICTURE, np.zeros((24, 20), bool)), "`known`: expected at least one known sample"),
+        (lambda: cn.inpaint(PICTURE, np.full((24, 20), np.nan)), "`known`: expected finite numbers of at least 0"),
         (lambda: cn.inpaint(PICTURE, KNOWN, prior=None), "`prior`: expected auto, or a prior such as"),
         (lambda: cn.inpaint(PICTURE, np.ones((24, 20), complex)), "`mask`: expected bool, integers, float32"),
         (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),

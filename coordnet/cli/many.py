@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report
-from coordnet.cli.common import Batch, Output, is_folder, plain_warnings
+from coordnet.cli.common import Batch, Output, as_typed, is_folder, plain_warnings
 from coordnet.cli.folders import RECORD, readable, refused
 from coordnet.cli.report import Outcome, origin, reading
 from coordnet.media import SAMPLES, MediaError
@@ -57,7 +57,8 @@ def each(command: str, work: Work, signals: list[str], common: Batch, beside: Be
     if not (common.json or common.quiet) and len(failures) < len(files):
         print("\n".join([*lines, f"{len(lines)} of {len(files) - done} written to {folder}{before}"]))
     if failures:
-        print("\n".join(f"coordnet: {file}: {reason}" for file, reason in failures.items()), file=sys.stderr)
+        named = (as_typed(f"{file}: {reason}", sys.argv[1:]) for file, reason in failures.items())
+        print("\n".join(f"coordnet: {message}" for message in named), file=sys.stderr)
         raise typer.Exit(2)
 
 

@@ -2,7 +2,6 @@
 
 import ctypes
 import io
-import re
 import signal
 import sys
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import Any
 from typer.exceptions import TyperException
 
 from coordnet.cli.app import app
-from coordnet.cli.common import plain_warnings
+from coordnet.cli.common import as_typed, plain_warnings
 
 TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
 # Options of ``mallopt`` in glibc, by their numbers in malloc.h: one arena; free memory at its end is returned to the
@@ -87,21 +86,3 @@ def of_system(error: OSError) -> str:
     if error.filename is None:
         return f"the output: expected room to write, found an error ({error.strerror})"
     return f"{error.filename}: expected a file or folder that can be opened, found an error ({error.strerror})"
-
-
-def as_typed(message: str, arguments: list[str]) -> str:
-    """Name the option as it was typed in a message that begins with the name of an argument of the library.
-
-    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, and
-    ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
-    """
-    match = re.match(r"`(\w+)`: ", message)
-    if match is None:
-        return message
-    option = "--" + match[1].replace("_", "-")
-    if any(a == option or a.startswith(f"{option}=") for a in arguments):
-        return f"{option}: {message[match.end() :]}"
-    for before, text in zip(arguments, arguments[1:], strict=False):
-        if before.startswith("--") and re.search(rf"[:,]{match[1]}(=|,|$)", text):
-            return f"{before} {text}: {message}"
-    return message

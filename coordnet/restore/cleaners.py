@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -137,12 +137,18 @@ def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
         clean, error, learned, used = cleaned(prior, 1 - signal, positive)
         return 1 - clean, error, learned, used
     groups = _groups(signal, noise)
-    made = [_together(prior, signal[..., group], noise.of_channels(group)) for group in groups]
+    return join_groups([_together(prior, signal[..., group], noise.of_channels(group)) for group in groups], groups)
+
+
+def join_groups(made: Sequence[Cleaned], groups: Groups) -> Cleaned:
+    """Return the estimates of groups of channels in one; a group without an error was left as it is, beside others."""
     if len(made) == 1:
         return made[0]
     clean, errors, learned, used = zip(*made, strict=True)
-    error = None if None in errors else statistics.fmean(errors, [int(group.sum()) for group in groups])
-    return join_channels(clean, groups), error, numbered(learned), used[0] if len(set(used)) == 1 else prior.words
+    counts, is_known = [int(group.sum()) for group in groups], any(e is not None for e in errors)
+    error = statistics.fmean([e or 0.0 for e in errors], counts) if is_known else None
+    names = dict.fromkeys(name for name, e in zip(used, errors, strict=True) if e is not None or not is_known)
+    return join_channels(clean, groups), error, numbered(learned), " and ".join(names)
 
 
 def _groups(signal: Signal, noise: Noise) -> Groups:

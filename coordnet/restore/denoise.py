@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -24,6 +25,7 @@ from coordnet.priors.local import Local
 from coordnet.restore.banding import without_banding
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
+from coordnet.restore.columns import ColumnsApart
 from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.hum import without_hum
 from coordnet.restore.impulses import may_have_faults, without_lost
@@ -66,7 +68,8 @@ def denoise(
     Total variation has constant parts, with a strength that Stein's estimate of the error chooses.
     Where values were clipped after the noise came, their noise has less variance and a mean of its own (see
     ``ClippedNoise``): the filters take the former, and the result is freed from the latter. Channels of a plane that do
-    not tell of each other (``channel_groups``) are filtered apart, with the noise that all have.
+    not tell of each other (``channel_groups``) are filtered apart, with the noise that all have; columns of rows whose
+    noise differs in size are filtered apart, each with its own level and prior (see ``ColumnsApart``).
 
     Parameters
     ----------
@@ -160,11 +163,20 @@ def denoise(
     if may_have_faults(values, sigma, noise):
         values, banding = without_banding(values)
         values, lost = without_lost(values, largest=largest, progress=progress)
-    decided = settled(values, sigma, noise, asked, seed, progress=progress)
-    chosen, work, _ = decided
-    clean, fit, report = _filtered(tiles, values, chosen, work, _report(decided, lost, hum=hum, banding=banding))
+    settle = partial(settled, sigma=sigma, noise=noise, asked=asked, seed=seed, progress=progress)
+    has_levels = dims == 1 and len(tiles) == 1 and sigma is None and noise in ("auto", "white")
+    columns = ColumnsApart.of(values, settle) if has_levels and values.shape[1] > 1 else None
+    decided = settle(values) if columns is None else columns.together
+    report, work = _report(decided, lost, hum=hum, banding=banding), decided.noise
+    if columns is None:
+        clean, fit, report = _filtered(tiles, values, decided.prior, work, report)
+        kept = None
+    else:
+        clean, fit, report = _at_once(values, columns.cleaned, report)
+        kept = columns.without_noise.to(values.device).expand_as(values)
+        clean = torch.where(kept, values, clean)
     whole = form.restore(torch.cat([clean, opacity], dim=-1))
-    return Restored(whole, fit, report, report.expected_psnr, noise=None if work.is_plain else work.model)
+    return Restored(whole, fit, report, report.expected_psnr, None, kept, None if work.is_plain else work.model)
 
 
 def _without_hum(signal: Signal, rate: float) -> tuple[Signal, HumReport | None]:
@@ -208,18 +220,25 @@ def _filtered(
     ``nearest`` returns the estimate that is nearest to another one, and suits what else is known.
     """
     if len(tiles) == 1:
-        options: Any = {"dtype": values.dtype, "device": values.device}
 
         def clean_whole(signal: Signal) -> Cleaned:
             estimate, error, learned, used = cleaned(prior, signal, noise)
             return nearest(estimate), error, learned, used
 
-        fit = NoisePlan(tiles.grid, clean_whole, report, **options).fit(values)
-        return fit.render(alignment="sample"), fit, cast(DenoiseReport, fit.report)
+        return _at_once(values, clean_whole, report)
     clean, error, used = _in_tiles(tiles, values, prior, noise)
     clean = nearest(clean)
     expected = expected_psnr(error, clean, noise.level)
     return clean, None, replace(report, prior=used, expected_psnr=expected, **tiles.report())
+
+
+def _at_once(
+    values: Signal, clean: Callable[[Signal], Cleaned], report: DenoiseReport
+) -> tuple[Signal, Reconstruction, DenoiseReport]:
+    """Return the estimate of a signal that is not cut into tiles, its fit, and the full report."""
+    options: Any = {"dtype": values.dtype, "device": values.device}
+    fit = NoisePlan(tuple(values.shape[:-1]), clean, report, **options).fit(values)
+    return fit.render(alignment="sample"), fit, cast(DenoiseReport, fit.report)
 
 
 def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None, str]:

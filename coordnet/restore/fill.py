@@ -106,8 +106,9 @@ def fill(
     Raises
     ------
     ValueError
-        If there is no known value, coordinates are not monotonic, or a mask, a dimension or a gap does not fit. Also if
-        the memory does not suffice for a block or a chunk of a Dask array, or its coordinates are unequal in blocks.
+        If there is no known value, one is infinite, coordinates are not monotonic, or a mask, a dimension or a gap does
+        not fit. Also if the memory does not suffice for a block or a chunk of a Dask array, or its coordinates are
+        unequal in blocks.
     """
     labeled = Labeled.of(array, dim)
     signal, mask = labeled.signal(), None if valid is None else labeled.mask(valid)

@@ -114,8 +114,14 @@ class Labeled:
         return -x[::-1] if _decreases(self._going_on(axis, self.own(axis))) and not is_turned else x
 
     def signal(self) -> Any:
-        """Return the values (*grid, channels) along increasing coordinates, see ``ordered``."""
-        return self.ordered(self.array).astype(self.dtype)
+        """Return the values (*grid, channels) along increasing coordinates, see ``ordered``.
+
+        A ``ValueError`` is raised if one in memory is infinite.
+        """
+        values = self.ordered(self.array).astype(self.dtype)
+        if isinstance(values, np.ndarray) and bool(np.isinf(values).any()):
+            raise _checks.wrong("array", "finite numbers, or NaN where they are missing", "infinity")
+        return values
 
     def ordered(self, array: Any) -> Any:
         """Return the values of an array with the same dimensions in the order of the signal, (*grid, channels).

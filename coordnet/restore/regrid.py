@@ -53,8 +53,8 @@ def regrid(
     Raises
     ------
     ValueError
-        If the array has no numbers or no coordinates, or a dimension's are not finite, not monotonic, or outside the
-        array's own.
+        If the array has no numbers, infinite ones or no coordinates, or a dimension's are not finite, not monotonic, or
+        outside the array's own.
     """
     labeled, new = Labeled.of(array, dims, counts=False), new_coordinates(coordinates)
     for name, labels in new.items():

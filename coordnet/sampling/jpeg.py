@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from PIL import Image
 from scipy.fft import dctn, idctn
 from torch import Tensor
 
 from coordnet import _checks
 
+ORIENTATION = 274  # its code among EXIF data
 SIDE = 8  # pixels along each side of a block
 PEAK, LEVEL = 255.0, 128.0  # largest value of 8 bits, and what brightness is lowered by before its transform
 # RGB to brightness and two differences of color (ITU-T T.871, section 7).
@@ -24,6 +26,18 @@ INNER = 0.8
 EXCESS, DETAILS = 1.75, 1.5
 RARE = 1e-3  # least share of a frequency's coefficients that were rounded to 0, and of others, that tells their scale
 EDGES = 20  # alternations between the intervals and the repeated last pixels, where blocks go beyond the picture
+# Whether rows become columns, and the axes that are then flipped, to turn a file's picture upright, by the orientation
+# that its EXIF data tell.
+TURNS = {
+    1: (False, ()),
+    2: (False, (1,)),
+    3: (False, (0, 1)),
+    4: (False, (0,)),
+    5: (True, ()),
+    6: (True, (1,)),
+    7: (True, (0, 1)),
+    8: (True, (0,)),
+}
 FARTHEST = 0.05  # largest mean difference of a picture from what its file holds, for values in [0, 1]
 MIDDLE_SIDE = 256  # pixels along an axis of the picture's middle, in which steps are looked for
 SHIFTED = 128  # pixels along an axis of the middle in which the blocks of all 64 shifts are compared
@@ -87,15 +101,20 @@ class JpegIntervals:
     components : list of Component
         Brightness, and two differences of color where the picture is not gray.
     grid : (int, int)
-        The height and the width of the picture.
+        The height and the width of the picture in the file.
+    orientation : int
+        That of the file, by its EXIF data, where pictures are turned upright; 1 where they are as the file has them.
     """
 
     components: list[Component]
     grid: tuple[int, int]
+    orientation: int = 1
 
     @classmethod
-    def read(cls, path: str | PathLike[str]) -> "JpegIntervals":
+    def read(cls, path: str | PathLike[str], *, upright: bool = False) -> "JpegIntervals":
         """Read the coefficients of a JPEG file by jpeglib: ``pip install coordnet[jpeg]``.
+
+        With ``upright`` they are those of pictures that are turned as the file says, as ``cn.load`` does.
 
         A ``ValueError`` is raised if the package is missing, or the file is no JPEG file of one or three components.
         """
@@ -109,7 +128,8 @@ class JpegIntervals:
         except (OSError, ValueError, RuntimeError) as error:
             raise _checks.wrong("noise", "a JPEG file for jpeg", f"{path} ({error})") from None
         if stored is None or stored.num_components not in (1, 3):
-            raise _checks.wrong("noise", "a JPEG file of gray or three colors for jpeg", str(path))
+            found = str(path) if stored is None else f"{stored.num_components} components in {path}"
+            raise _checks.wrong("noise", "a JPEG file of gray or three colors for jpeg", found)
         planes = (stored.Y, stored.Cb, stored.Cr)[: stored.num_components]
         samples = np.asarray(stored.samp_factor)
         components = [
@@ -120,7 +140,9 @@ class JpegIntervals:
             )
             for k, counts in enumerate(planes)
         ]
-        return cls(components, (stored.height, stored.width))
+        with Image.open(path) as image:
+            orientation = image.getexif().get(ORIENTATION) if upright else 1
+        return cls(components, (stored.height, stored.width), orientation if orientation in TURNS else 1)
 
     @property
     def sigma(self) -> float:
@@ -147,7 +169,8 @@ class JpegIntervals:
         components = np.stack([plane[:height, :width] for plane in planes], -1)
         components[..., 0] += LEVEL
         made = components @ np.linalg.inv(self._matrix).T / PEAK
-        return torch.from_numpy(made).to(picture)
+        stored, (is_transposed, flipped) = torch.from_numpy(made).to(picture), TURNS[self.orientation]
+        return (stored.transpose(0, 1) if is_transposed else stored).flip(flipped)
 
     def counts(self, picture: Picture) -> list[np.ndarray]:
         """Return the coefficients of a picture in units of the tables, rounded as a file holds them."""
@@ -155,9 +178,11 @@ class JpegIntervals:
         return [np.rint(c.coefficients(self._beyond(plane)) / c.table) for c, plane in pairs]
 
     def check(self, picture: Picture) -> None:
-        """Refuse a picture that is not the file's, as it was decoded and not turned, with a ``ValueError``."""
-        expected = f"the picture of the JPEG file, {self.grid[0]} by {self.grid[1]} pixels and not turned"
-        if tuple(picture.shape) != (*self.grid, len(self.components)):
+        """Refuse a picture that is not the file's, as it was decoded, with a ``ValueError``."""
+        height, width = self.grid[::-1] if TURNS[self.orientation][0] else self.grid
+        turned = "turned upright" if self.orientation > 1 else "not turned"
+        expected = f"the picture of the JPEG file, {height} by {width} pixels and {turned}"
+        if tuple(picture.shape) != (height, width, len(self.components)):
             raise _checks.wrong("signal", expected, f"shape {tuple(picture.shape)}")
         far = float((self.nearest(picture) - picture).abs().mean())
         if far > FARTHEST:
@@ -168,7 +193,10 @@ class JpegIntervals:
         return np.array(TO_BRIGHTNESS) if len(self.components) == 3 else np.eye(1)
 
     def _planes(self, picture: Picture) -> list[np.ndarray]:
-        planes = PEAK * picture.detach().double().cpu().numpy() @ self._matrix.T
+        is_transposed, flipped = TURNS[self.orientation]
+        stored = picture.detach().flip(flipped)
+        stored = stored.transpose(0, 1) if is_transposed else stored
+        planes = PEAK * stored.double().cpu().numpy() @ self._matrix.T
         planes[..., 0] -= LEVEL
         return list(np.moveaxis(planes, -1, 0))
 

@@ -139,7 +139,8 @@ def points(
     Raises
     ------
     ValueError
-        If there is no point left, the shapes differ, or a number is not finite or not positive where it must be.
+        If there is no point left, the shapes differ, a number is not finite or not positive where it must be, or the
+        labels of pandas's rows differ.
     """
     x, y, deviation = _columns(coordinates, values, sigma)
     names = _names(names if names is not None else getattr(coordinates, "columns", None), x.shape[1])
@@ -147,6 +148,9 @@ def points(
     periods = _by_axis("period", {1 - latitude: 360.0} if latitude is not None else period or {}, names)
     periods = {name: float(_checks.positive(f"period[{name!r}]", length)) for name, length in periods.items()}
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
+    drifts = drift.values() if isinstance(drift, Mapping) else [drift]
+    for name, given in [("values", values), ("sigma", sigma), *(("drift", column) for column in drifts)]:
+        _check_rows(name, given, coordinates)
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
     if not (known := np.isfinite(y[kept]).any(0)).all():
@@ -217,6 +221,17 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.
         raise _checks.wrong("values" if np.isinf(y).any() else "coordinates", "finite numbers or NaN", "infinity")
     doubt_nines(y)
     return x, y, np.broadcast_to(deviation, (len(x), 1))
+
+
+def _check_rows(name: str, given: Any, coordinates: Any) -> None:
+    """Refuse a series or a frame of pandas whose rows have other labels than those of the coordinates, in their order.
+
+    A ``ValueError`` is raised: pandas would put rows of one label together, which arrays cannot.
+    """
+    labels, others = (part.index if hasattr(part, "iloc") else None for part in (coordinates, given))
+    if labels is not None and others is not None and len(others) > 1 and not labels.equals(others):
+        expected = "the row labels of `coordinates` in their order (`.loc[coordinates.index]`, or `.to_numpy()`)"
+        raise _checks.wrong(name, expected, "others")
 
 
 def _plain(name: str, given: Any) -> Any:

@@ -246,12 +246,12 @@ def known_entries(values: Float[Tensor, "*samples channels"]) -> Float[Tensor, "
     return (~missing[..., :1] if shared else ~missing).to(values)
 
 
-def check_weights(weights: Float[Tensor, "..."]) -> None:
+def check_weights(weights: Float[Tensor, "..."], name: str = "weights") -> None:
     """Refuse weights that are negative, not finite, or zero everywhere with a ``ValueError``."""
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        raise _checks.wrong("weights", "finite numbers of at least 0", "NaN, infinity or a negative number")
+        raise _checks.wrong(name, "finite numbers of at least 0", "NaN, infinity or a negative number")
     if not bool((weights > 0).any()):
-        raise _checks.wrong("weights", "at least one known sample", "none: the mask is empty")
+        raise _checks.wrong(name, "at least one known sample", "none: the mask is empty")
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def test_a_file_without_chunks_is_read_in_chunks(cube, run, monkeypatch):
             ("fill", "cube.nc", "--out", "a.nc", "--workers", "2"),
             "--out: expected a .zarr for what is filled in blocks",
         ),
-        (("fill", "cube.nc", "--out", "a.zarr", "--memory", "1kB"), "`memory`: expected at least"),
+        (("fill", "cube.nc", "--out", "a.zarr", "--memory", "1kB"), "cube.nc, sst: --memory: expected at least"),
         (("fill", "empty.nc", "--out", "a.zarr", "--workers", "2"), "expected a value that is not NaN"),
         (("fill", "broken.nc", "--out", "a.nc"), "broken.nc: expected a file of labeled arrays, found an error"),
     ],

@@ -81,7 +81,7 @@ def test_every_file_finds_its_mask_in_a_folder(run, folder, tmp_path):
         gone.unlink()
     status, _, err = run("inpaint", folder, *options, "--out", "again")
     assert (status, err.count("\n")) == (2, 1)
-    assert "mask of the name 1" in err
+    assert "1.png: --mask: " in err and "mask of the name 1" in err
 
 
 UPSCALE = ("upscale", "--prior", "none", "--quiet", "--out", "out")

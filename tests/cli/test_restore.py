@@ -274,7 +274,7 @@ def test_upscale_refuses(run, tmp_path, factor):
 
 def test_upscale_removes_noise_that_is_named(run, tmp_path):
     stored("in/a.png", synthetic_photograph(20, 17))
-    refused(run("upscale", "in/a.png", "--noise", "pink"), tmp_path, "`noise`: expected one of auto, white")
+    refused(run("upscale", "in/a.png", "--noise", "pink"), tmp_path, "in/a.png: --noise: expected one of auto, white")
     out = run("upscale", "in/a.png", "--noise", "white", "--prior", "none", "--out", "out")[1]
     assert "without its noise (" in out
     assert json.loads(Path("out/record.json").read_text())["removed"][0]["lost"] == 0
@@ -437,8 +437,8 @@ def test_demosaic_refuses(run, tmp_path):
     refused(run("demosaic", "in/a.npy"), tmp_path, "image")
     refused(run("demosaic", "in/row.png", "--prior", "rough"), tmp_path, "--prior: expected one of auto")
     np.save("in/gray.npy", np.random.default_rng(0).random((16, 16)))
-    refused(run("demosaic", "in/gray.npy", "--noise", "pink"), tmp_path, "`noise`: expected one of auto, none, camera")
-    refused(run("demosaic", "in/gray.npy", "--noise", "camera"), tmp_path, "`noise`: expected a cn.NoiseModel")
+    refused(run("demosaic", "in/gray.npy", "--noise", "pink"), tmp_path, "npy: --noise: expected one of auto, none")
+    refused(run("demosaic", "in/gray.npy", "--noise", "camera"), tmp_path, "npy: --noise: expected a cn.NoiseModel")
 
 
 @pytest.mark.parametrize("command", ["inpaint", "upscale", "denoise", "demosaic"])

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 import coordnet as cn
-from coordnet.sampling.jpeg import Component
+from coordnet.sampling.jpeg import ORIENTATION, Component
 from tests.helpers import synthetic_photograph
 
 pytest.importorskip("jpeglib", reason="needs the extra 'jpeg'")
@@ -69,6 +69,21 @@ def test_a_picture_of_a_file_gains_and_keeps_its_coefficients(tmp_path):
     torch.testing.assert_close(made.fit.render(alignment="sample"), made.signal, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_a_picture_that_is_turned_upright_keeps_the_file_s_coefficients(tmp_path, orientation, generator):
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    stored = saved(tmp_path / "a.jpg", 0.25 + 0.5 * synthetic_photograph(64, 88), quality=20, exif=exif)
+    turned, plain = (cn.JpegIntervals.read(tmp_path / "a.jpg", upright=upright) for upright in (True, False))
+    shown = cn.load(tmp_path / "a.jpg")
+    turned.check(shown)
+    kept = plain.counts(stored)
+    assert all(map(np.array_equal, turned.counts(shown), kept))
+    made = turned.nearest(shown + 0.05 * torch.randn(shown.shape, generator=generator))
+    assert made.shape == shown.shape
+    assert all(map(np.array_equal, turned.counts(made), kept))
+
+
 def test_what_does_not_go_together_is_refused(tmp_path):
     decoded = saved(tmp_path / "a.jpg", synthetic_photograph(32, 48))
     intervals = cn.JpegIntervals.read(tmp_path / "a.jpg")
@@ -77,6 +92,9 @@ def test_what_does_not_go_together_is_refused(tmp_path):
             cn.denoise(signal, noise=intervals)
     with pytest.raises(ValueError, match="`sigma`: expected none"):
         cn.denoise(decoded, 0.1, noise=intervals)
+    Image.new("CMYK", (16, 16)).save(tmp_path / "d.jpg")
+    with pytest.raises(ValueError, match="`noise`: expected a JPEG file .*, received 4 components in"):
+        cn.JpegIntervals.read(tmp_path / "d.jpg")
     (tmp_path / "b.jpg").write_bytes(b"no picture")
     for name in ("b.jpg", "c.jpg"):
         with pytest.raises(ValueError, match="`noise`: expected a JPEG file"):

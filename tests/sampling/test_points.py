@@ -92,6 +92,19 @@ def test_columns_name_the_axes_and_units_stay_with_them():
     assert lattice_of(lattice.configuration()).named == lattice.named
 
 
+@pytest.mark.parametrize("name", ["values", "sigma", "drift"])
+def test_rows_of_frames_in_another_order_are_refused(name):
+    """They would be taken for each other's: pandas puts rows of one label together, whatever their order."""
+    frame = pd.DataFrame({"lon": PLACES[:, 0], "lat": PLACES[:, 1], "t": smooth(PLACES), "s": 1 + PLACES[:, 0] ** 2})
+    columns = {"values": frame["t"], "sigma": frame["s"], "drift": {"s": frame["s"]}}
+    cn.points(frame[["lon", "lat"]], **columns)
+    shuffled = frame.iloc[::-1]["s"]
+    columns[name] = {"s": shuffled} if name == "drift" else shuffled
+    with pytest.raises(ValueError, match=f"`{name}`: expected the row labels of `coordinates` in their order"):
+        cn.points(frame[["lon", "lat"]], **columns)
+    cn.points(frame[["lon", "lat"]].to_numpy(), **columns)
+
+
 def test_nodes_extend_beyond_the_points_and_are_half_their_distance_apart():
     lattice = cn.points(PLACES * [40, 40], smooth(PLACES)).geometry.lattice
     for axis, low, high in zip(lattice.named, (PLACES * 40).min(0), (PLACES * 40).max(0), strict=True):

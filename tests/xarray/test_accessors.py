@@ -276,6 +276,8 @@ def test_files_keep_their_fill_value(tmp_path):
     [
         (lambda a: a.coordnet.fill("depth"), "`dims`: expected one of time, lat, lon"),
         (lambda a: a.where(False).coordnet.fill(), "`array`: expected a value that is not NaN, received NaN alone"),
+        (lambda a: a.fillna(np.inf).coordnet.fill(), "`array`: expected finite numbers, or NaN .*, received infinity"),
+        (lambda a: a.where(a < 1, -np.inf).coordnet.regrid({"lat": [43.0]}), "`array`: expected finite numbers"),
         (lambda a: a.coordnet.fill(valid=np.ones(3, bool)), "`valid`: expected a mask of the lengths"),
         (lambda a: a.coordnet.fill(max_gap="soon"), "`max_gap`: expected a duration such as '5D'"),
         (lambda a: a[0].coordnet.fill(max_gap=2), "`max_gap`: expected None, for an array without"),
