@@ -25,11 +25,11 @@ from coordnet.priors.local import Local
 from coordnet.restore.banding import without_banding
 from coordnet.restore.blocks import Block, Blocks, DaskArray
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned
-from coordnet.restore.columns import ColumnsApart
 from coordnet.restore.denoise_choice import Settled, asked_prior, check_values, described, expected_psnr, settled
 from coordnet.restore.hum import without_hum
 from coordnet.restore.impulses import may_have_faults, without_lost
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
+from coordnet.restore.unlike_columns import ColumnsApart
 from coordnet.sampling.arrays import Array, ArrayKind, as_signal, count_axes, is_divided
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
@@ -168,15 +168,14 @@ def denoise(
     columns = ColumnsApart.of(values, settle) if has_levels and values.shape[1] > 1 else None
     decided = settle(values) if columns is None else columns.together
     report, work = _report(decided, lost, hum=hum, banding=banding), decided.noise
+    kept = None if columns is None else columns.without_noise.to(values.device).expand_as(values)
     if columns is None:
         clean, fit, report = _filtered(tiles, values, decided.prior, work, report)
-        kept = None
     else:
         clean, fit, report = _at_once(values, columns.cleaned, report)
-        kept = columns.without_noise.to(values.device).expand_as(values)
-        clean = torch.where(kept, values, clean)
-    whole = form.restore(torch.cat([clean, opacity], dim=-1))
-    return Restored(whole, fit, report, report.expected_psnr, None, kept, None if work.is_plain else work.model)
+    whole = form.restore(torch.cat([clean if kept is None else values.where(kept, clean), opacity], dim=-1))
+    model = None if work.is_plain else work.model
+    return Restored(whole, fit, report, report.expected_psnr, known=kept, noise=model)
 
 
 def _without_hum(signal: Signal, rate: float) -> tuple[Signal, HumReport | None]:

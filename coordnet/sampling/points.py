@@ -148,9 +148,7 @@ def points(
     periods = _by_axis("period", {1 - latitude: 360.0} if latitude is not None else period or {}, names)
     periods = {name: float(_checks.positive(f"period[{name!r}]", length)) for name, length in periods.items()}
     columns = np.empty((len(x), 0)) if drift is None else _drift(drift, len(x))
-    drifts = drift.values() if isinstance(drift, Mapping) else [drift]
-    for name, given in [("values", values), ("sigma", sigma), *(("drift", column) for column in drifts)]:
-        _check_rows(name, given, coordinates)
+    _check_rows(coordinates, values=values, sigma=sigma, drift=drift)
     kept = np.isfinite(np.hstack([x, columns, deviation])).all(1) & np.isfinite(y).any(1)
     left_out = len(x) - int(kept.sum())
     if not (known := np.isfinite(y[kept]).any(0)).all():
@@ -160,15 +158,11 @@ def points(
     x, both, weight = _merged(x[kept], np.hstack([y, columns])[kept], deviation[kept] ** -2.0, periods, names)
     y, columns, weight = both[:, : y.shape[1]], both[:, y.shape[1] :], weight[:, : y.shape[1]]
     merged = int(kept.sum()) - len(x)
-    given = scales if scales is None else [_checks.positive("scales", s) for s in scales]
-    if given is not None and len(given) != len(names):
-        raise _checks.wrong("scales", f"{len(names)} numbers, one for each axis", len(given))
     told = _by_axis("units", units if isinstance(units, Mapping) else dict(enumerate(units or ())), names)
     if latitude is not None:
         lattice = _sphere(x, names, latitude, told)
     else:
-        lengths = scales_of(x, y) if given is None else np.array(given)
-        near, lattice = _reached(x, names, periods, told, lengths)
+        near, lattice = _reached(x, names, periods, told, _scales(scales, x, y))
         x, y, columns, weight = x[near], y[near], columns[near], weight[near]
         left_out += int((~near).sum())
     places, like = torch.from_numpy(x), _like(values)
@@ -185,6 +179,17 @@ def points(
         drift=None if drift is None else Drift(drift_names(drift, columns.shape[1]), columns),
     )
     return Samples(geometry, torch.from_numpy(np.nan_to_num(y)).to(like))
+
+
+def _scales(
+    given: Sequence[float] | None, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]
+) -> Float[np.ndarray, " d"]:
+    """Return the scale of each axis, which follows from the points if none are given."""
+    if given is None:
+        return scales_of(x, y)
+    if len(given) != x.shape[1]:
+        raise _checks.wrong("scales", f"{x.shape[1]} numbers, one for each axis", len(given))
+    return np.array([_checks.positive("scales", s) for s in given])
 
 
 def _weights(weight: Float[np.ndarray, "n channels"], like: Tensor) -> Float[Tensor, "n _"] | None:
@@ -223,15 +228,18 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.
     return x, y, np.broadcast_to(deviation, (len(x), 1))
 
 
-def _check_rows(name: str, given: Any, coordinates: Any) -> None:
-    """Refuse a series or a frame of pandas whose rows have other labels than those of the coordinates, in their order.
+def _check_rows(coordinates: Any, **given: Any) -> None:
+    """Refuse series or frames of pandas whose rows have other labels than those of the coordinates, in their order.
 
     A ``ValueError`` is raised: pandas would put rows of one label together, which arrays cannot.
     """
-    labels, others = (part.index if hasattr(part, "iloc") else None for part in (coordinates, given))
-    if labels is not None and others is not None and len(others) > 1 and not labels.equals(others):
-        expected = "the row labels of `coordinates` in their order (`.loc[coordinates.index]`, or `.to_numpy()`)"
-        raise _checks.wrong(name, expected, "others")
+    if not hasattr(coordinates, "iloc"):
+        return
+    for name, columns in given.items():
+        for column in columns.values() if isinstance(columns, Mapping) else [columns]:
+            if hasattr(column, "iloc") and len(column) > 1 and not coordinates.index.equals(column.index):
+                expected = "the labels of the rows of `coordinates` (`.loc[coordinates.index]`, or `.to_numpy()`)"
+                raise _checks.wrong(name, expected, "others")
 
 
 def _plain(name: str, given: Any) -> Any:

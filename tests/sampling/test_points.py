@@ -100,7 +100,7 @@ def test_rows_of_frames_in_another_order_are_refused(name):
     cn.points(frame[["lon", "lat"]], **columns)
     shuffled = frame.iloc[::-1]["s"]
     columns[name] = {"s": shuffled} if name == "drift" else shuffled
-    with pytest.raises(ValueError, match=f"`{name}`: expected the row labels of `coordinates` in their order"):
+    with pytest.raises(ValueError, match=f"`{name}`: expected the labels of the rows of `coordinates`"):
         cn.points(frame[["lon", "lat"]], **columns)
     cn.points(frame[["lon", "lat"]].to_numpy(), **columns)
 

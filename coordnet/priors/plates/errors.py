@@ -127,7 +127,7 @@ class FieldErrors:
 
     @cached_property
     def _parts(self) -> list[tuple[Field, Field]]:
-        """What each fold shows and hides."""
+        """The samples that each fold shows, and those that it hides."""
         return [(self.field.select(~mask), self.field.select(mask)) for mask in self.folds]
 
     @property

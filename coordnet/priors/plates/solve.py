@@ -18,8 +18,8 @@ FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
 DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
 # Numbers in the band of a picture or a volume up to which it is factorized, three times as fast as by SuperLU: half a
-# gigabyte for a picture of 200 by 300 points between nodes, whose incomplete factorization takes longer still. The band
-# of a row is, where its square has no more numbers than the row: that of a circle is as wide as the circle.
+# gigabyte for a picture of 200 by 300 points between nodes, whose incomplete factorization takes longer still. A row's
+# band is factorized where its square has no more numbers than the row: that of a circle is as wide as the circle.
 BANDED_NUMBERS = 2**26
 # Products of a band's factorization, for each number of a volume's matrix, above which conjugate gradients are faster;
 # settled on one volume of 14×16×18 nodes.

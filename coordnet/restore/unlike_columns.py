@@ -17,7 +17,7 @@ from coordnet.restore.denoise_choice import Settled
 # Ratio of the noise of two columns above which no level suits both. One level for all removes 0.9 dB of the noise of 34
 # tables with larger ratios, and 0.6 dB of 30 that were held out; levels apart 8.8 and 6.7 dB, and 1.0 dB less at worst.
 # Related columns with noise of one size are better together, by up to 11 dB where the noise hides most of them.
-UNLIKE = 2.0
+MOST_RATIO = 2.0
 
 
 class ColumnsApart(NamedTuple):
@@ -34,14 +34,14 @@ class ColumnsApart(NamedTuple):
         """
         levels = torch.tensor([0.0 if _is_monotone(f) else noise_level(f.unsqueeze(1)) for f in values.T])
         ascending, order = levels.sort()
-        starts = (ascending[1:] > UNLIKE * ascending[:-1]).cumsum(0)
+        starts = (ascending[1:] > MOST_RATIO * ascending[:-1]).cumsum(0)
         labels = torch.cat([starts[:0].new_zeros(1), starts])[order.argsort()]
         groups, none = [labels == k for k in labels.unique()], Settled(Adaptive(), Noise(0.0, given=False), None)
         return cls(groups, [settle(values[..., g]) if bool((levels[g] > 0).all()) else none for g in groups])
 
     @property
     def together(self) -> Settled:
-        """What was decided on the first noisy group, with noise of the mean variance of all columns."""
+        """The decision on the first noisy group, with noise of the mean variance of all columns."""
         first = next((own for own in self.decided if own.noise.level > 0), self.decided[0])
         if len(self.groups) == 1:
             return first

@@ -6,8 +6,8 @@ import torch
 
 import coordnet as cn
 from coordnet.restore.cleaners import Noise
-from coordnet.restore.columns import ColumnsApart
 from coordnet.restore.denoise_choice import Settled
+from coordnet.restore.unlike_columns import ColumnsApart
 
 ROWS = np.arange(200)
 
