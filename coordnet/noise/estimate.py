@@ -5,13 +5,14 @@ first compared with noise that is rounded to these steps (``before_jpeg``). Othe
 windows (``windows``) are factorized into a spectrum that all share, and power laws of the signal (``factors``). White
 noise is taken where the spectrum is flat, and a camera's where its variance rises with the brightness, or with that of
 the negative. For colored noise of a gray picture, and for noise that colors share, the likelihood of patches is asked
-(``grain``, ``shared``). Elsewhere the channels in which the signal varies least tell the spectrum, and the windows have
-to differ as little as those of noise do (``evidence``). No model may exceed the noise that the
+(``grain``, ``shared``). Elsewhere the channels in which the signal varies least tell the spectrum, and the windows, or
+differences of colors, have to differ as little as noise does (``evidence``). No model may exceed the noise that the
 values' distribution leaves (``bound``). The level of white noise is told from textures of windows and of small patches
 (``white``, ``white_level``, ``patch_energies``). Rows have white noise, whose level ``plans.row_noise`` tells.
 """
 
 import math
+import statistics
 from dataclasses import replace
 
 import torch
@@ -28,6 +29,7 @@ from coordnet.noise.evidence import (
     MIRRORED_ALONE,
     QUANTILES,
     band_powers,
+    differences_show,
     is_gaussian,
     is_uneven,
     mirrored_share,
@@ -54,6 +56,9 @@ LIKE, NEGLECTED = 1.2, 0.15  # ratio of energies, and part of their mean over al
 # Ratio of the power in the channel with most of the signal to the largest of the others, up to which the noise may have
 # any spectrum there. Beyond it, it has that of the others.
 LOUDEST = 4.0
+# Ratio of the mean power in the channel with most of the signal to that in the others, above which textures are the
+# reason: those that a median leaves beside lost pixels, for one.
+QUIET = 64.0
 # Least power of compressed noise at any frequency, relative to the largest. On eight demosaiced photographs of quality
 # 95, a half is 0.2 dB better than 0 and 1 in the mean.
 COMPRESSED = 0.5
@@ -272,9 +277,12 @@ def colored_model(windows: Windows, factors: NoiseFactors, *, is_compressed: boo
     if len(spectra) > 1 and _may_share(windows, factors):
         spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
     else:
-        if is_uneven(windows, factors):
+        if is_uneven(windows, factors) and not differences_show(windows, factors):
             return None
         if len(spectra) > 1:
+            *others, last = band_powers(windows, spectra).mean(1).tolist()
+            if last > QUIET * statistics.fmean(others):
+                return None
             spectra = torch.cat([spectra[:-1], _of_last(windows, factors, is_compressed=is_compressed)])
     power = deconvolved(spectra, windows.seen)
     spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)

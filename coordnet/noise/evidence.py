@@ -5,11 +5,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.noise.factors import NoiseFactors
-from coordnet.noise.windows import BANDS, SIGNALS_UP_TO, Windows, symmetric
+from coordnet.noise.windows import BANDS, FAINTEST, SIGNALS_UP_TO, STRONG, Windows, quantile_of_mean, symmetric
 
 FLAT = 1.5  # ratio of the largest power of a part to the least, below which noise counts as white
 QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
 SPREAD = {False: 1.8, True: 1.6}  # largest ratio of these energies, with several channels and with a single one
+# Shares of the windows whose energies are compared in a difference of colors, and their largest ratio, relative to that
+# of noise alone. Without this evidence, noise filtered by a Gaussian of 2 pixels is left on one photograph of sixteen.
+COLOR_QUANTILES, COLOR_SPREAD = (0.1, 0.3), 1.35
+CORRELATED = 5.0  # modes that are worth one without taper
 # Least share of the power of noise that its mirror images have. Noise in clips after H.264 of quality 18 and 24 has
 # 0.72 to 0.96, textures that move up to 0.70. It is less where few windows are flat: there clips keep such noise. In
 # gray pictures textures that look like filtered noise have 0.1 to 0.45, such noise mostly more than 0.8, but 0.5 to 0.7
@@ -34,6 +38,24 @@ def is_uneven(windows: Windows, factors: NoiseFactors) -> bool:
     return high > SPREAD[len(factors.spectra) == 1] * low
 
 
+def differences_show(windows: Windows, factors: NoiseFactors) -> bool:
+    """Return whether the channel with least of the signal, a difference of colors, shows noise for sure.
+
+    It is not white nor faint, and its windows have energies that differ as those of noise do, in all directions. Its
+    variance does not depend on the brightness: that of texture, whose contrast grows with the light, does.
+    """
+    if len(factors.spectra) == 1 or len(windows.shape) != 2 or factors.line.gain > 0:
+        return False
+    spectrum = factors.spectra[0]
+    bands = band_powers(windows, factors.spectra[:1])[0]
+    return (
+        float(bands.mean()) * float(factors.line(windows.means).mean()) > FAINTEST**2
+        and float(bands[1:].max() / bands[1:].min()) > FLAT
+        and mirrored_share(windows, spectrum) > MIRRORED
+        and _spread(windows, factors) < COLOR_SPREAD
+    )
+
+
 def steepest_slope(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float:
     """Return the least slope of the logarithm of the power against that of the frequency, by half octaves."""
     log, power = windows.radius.log2(), spectrum / windows.seen.sum(1)
@@ -56,6 +78,17 @@ def mirrored_share(windows: Windows, spectrum: Float[Tensor, " modes"]) -> float
     """Return the share of a spectrum's power that its mirror images have, above the lowest frequencies."""
     high = windows.radius > SIGNALS_UP_TO
     return float(symmetric(spectrum, windows.shape)[high].sum() / spectrum[high].sum())
+
+
+def _spread(windows: Windows, factors: NoiseFactors) -> float:
+    """Return how much the energies of windows in the first channel differ, relative to those of noise."""
+    spectrum, power = factors.spectra[0], shown_power(windows, factors.spectra[0])
+    strong = power > STRONG * power.max()
+    energy = windows.modes[:, 0, strong].abs().square() / factors.line(windows.means.mean(1)).unsqueeze(1)
+    means, count = (energy / spectrum[strong]).mean(1), max(1.0, float(strong.sum()) / CORRELATED)
+    low, high = means.quantile(torch.tensor(COLOR_QUANTILES).to(means)).tolist()
+    least, most = (quantile_of_mean(share, count) for share in COLOR_QUANTILES)
+    return high * least / (low * most)
 
 
 def shown_power(windows: Windows, spectrum: Float[Tensor, " modes"]) -> Float[Tensor, " modes"]:

@@ -1,6 +1,7 @@
 """Noise that the colors of a picture share is told from its texture, and from noise that each has of its own."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import skimage.data
@@ -9,6 +10,7 @@ from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
 from coordnet.noise.estimate import brightness_ratio
+from coordnet.noise.evidence import differences_show
 from coordnet.noise.factors import factors_of
 from coordnet.noise.grain import Filtered, grain_of
 from coordnet.noise.shared import shared_noise
@@ -62,6 +64,24 @@ def grain(share, sigma, generator, size=(160, 160)):
     filtered = torch.from_numpy(gaussian_filter(white, (1.0, 1.0, 0), mode="wrap"))
     parts = sigma * filtered / filtered.std()
     return math.sqrt(share) * parts[..., :1] + math.sqrt(1 - share) * parts[..., 1:]
+
+
+@pytest.mark.slow
+def test_differences_of_colors_tell_grain_beside_texture_of_the_brightness(generator):
+    noise, ramp = grain(0.8, 0.04, generator), torch.linspace(0.02, 0.3, 160, dtype=torch.float64)
+    textured = picture(160) + (ramp[:, None] * texture(2.0, generator, 160))[..., None]
+    model = cn.estimate_noise(textured + noise)
+    assert model.kind == "colored"
+    assert 0.7 < math.sqrt(float(model.variance(textured).mean())) / 0.04 < 1.5
+    assert cn.estimate_noise(textured).kind == "none"
+
+
+def test_differences_of_colors_whose_variance_grows_with_the_light_show_texture(generator):
+    windows = Windows.of(picture(160) + grain(0.5, 0.05, generator))
+    factors = factors_of(windows)
+    even = replace(factors, line=factors.line.level)
+    assert differences_show(windows, even)
+    assert not differences_show(windows, replace(even, line=replace(even.line, gain=0.1 * even.line.floor)))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
