@@ -151,14 +151,18 @@ class ForwardModel:
         return self.backproject(self(f))
 
     def hide(
-        self, share: float, generator: torch.Generator, values: Float[Tensor, "signals channels *samples"]
+        self,
+        share: float,
+        generator: torch.Generator,
+        values: Float[Tensor, "signals channels *samples"],
+        copies: int = MOST_COPIES,
     ) -> Float[Tensor, "1 masks *samples"] | None:
         """Draw samples to hide of these values: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, …).
 
         A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
         drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
         instead: the unknown pattern is shifted, or mirrored along an axis with a gap at one end, to a place where much
-        of it is known and the values vary as they do around the gaps. Of three axes or more the first is time: where
+        of it is known and the values vary as they do around the gaps, or to some such places, ``copies`` at most. Of three axes or more the first is time: where
         its frames have gaps that others have not, the gaps of some frames are laid over others. The result is None if
         ``share`` is 0 or too few samples are known.
         """
@@ -167,7 +171,7 @@ class ForwardModel:
         if under is not None:
             hidden = under.unsqueeze(0)
         elif self._has_holes:
-            hidden = _copies_of_gaps(known, values.detach(), generator)
+            hidden = _copies_of_gaps(known, values.detach(), generator, copies)
         else:
             draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
             drawn = (draw.to(known.device) & known for draw in draws)
@@ -223,7 +227,7 @@ def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
     return pairs > 0 and both / pairs > total / unknown.numel() + CLUSTERING
 
 
-def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
+def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator, copies: int) -> Tensor:
     """Return known points that lie as the unknown ones do, where values vary as they do around the unknown ones.
 
     The unknown pattern is shifted at random. Along axes that are open at one end it is mirrored instead: values there
@@ -254,23 +258,22 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator) -
     unlike[size[2:] < FULL * size[2:].max()] = math.inf
     first, *others = unlike.argsort(stable=True).tolist()
     further = [i for i in others[:COPY_TRIES] if unlike[i] < ALIKE_COPIES and len(axes) > 1]
-    return _apart([gaps.roll(shifts[i], axes) & known for i in (first, *further)], known, axes)
+    return _apart([gaps.roll(shifts[i], axes) & known for i in (first, *further)], known, axes, copies)
 
 
-def _apart(copies: list[Tensor], known: Tensor, axes: list[int]) -> Tensor:
-    """Return the first of copies of gaps with those that are not near it, ``MOST_COPIES`` together at most.
+def _apart(copies: list[Tensor], known: Tensor, axes: list[int], most: int) -> Tensor:
+    """Return the first of copies of gaps with those that are not near it, ``most`` together at most.
 
     Further ones do not hide more than ``MOST_COPIED`` of the known points.
     """
     hidden, taken = copies[0], 1
     for copy in copies[1:]:
-        if taken == MOST_COPIES:
+        if taken == most:
             break
         both = hidden | copy
-        touching, size, most = torch.stack(
-            [(near(hidden, AROUND, axes) & copy).sum(), both.sum(), known.sum()]
-        ).tolist()
-        if not touching and size <= MOST_COPIED * most:
+        touching = (near(hidden, AROUND, axes) & copy).sum()
+        near_others, size, total = torch.stack([touching, both.sum(), known.sum()]).tolist()
+        if not near_others and size <= MOST_COPIED * total:
             hidden, taken = both, taken + 1
     return hidden
 
