@@ -161,10 +161,10 @@ class ForwardModel:
 
         A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
         drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
-        instead: the unknown pattern is shifted, or mirrored along an axis with a gap at one end, to a place where much
-        of it is known and the values vary as they do around the gaps, or to some such places, ``copies`` at most. Of three axes or more the first is time: where
-        its frames have gaps that others have not, the gaps of some frames are laid over others. The result is None if
-        ``share`` is 0 or too few samples are known.
+        instead: the unknown pattern is shifted, or mirrored along an axis with a gap at one end, to ``copies`` places
+        at most where much of it is known and the values vary as they do around the gaps. Of three axes or more the
+        first is time: where its frames have gaps that others have not, the gaps of some frames are laid over others.
+        The result is None if ``share`` is 0 or too few samples are known.
         """
         known = (self.weights > 0).any(0, keepdim=True)
         under = hide_under_gaps(known[0], generator) if self.has_moving_areas else None

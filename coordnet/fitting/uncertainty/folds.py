@@ -235,7 +235,7 @@ class SampleTable:
         return ForwardModel.mask(self.weights.movedim(-1, 0).unsqueeze(0))
 
     def _in_shape(self) -> list[Bool[np.ndarray, "n channels"]]:
-        """Return folds that have the shape of the gaps, one copy each: with three, intervals in holes cover 4 % less."""
+        """Return folds that have the shape of the gaps, of one copy: with three, intervals in holes cover 4 % less."""
         mask, generator = self._mask, torch.Generator().manual_seed(SEED)
         values = self.samples.values.movedim(-1, 0).unsqueeze(0)
         drawn = [mask.hide(1 / FOLDS, generator, values, copies=1) for _ in range(FOLDS)]
