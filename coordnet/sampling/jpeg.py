@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image
 from scipy.fft import dctn, idctn
 from torch import Tensor
 
@@ -140,6 +139,8 @@ class JpegIntervals:
             )
             for k, counts in enumerate(planes)
         ]
+        from PIL import Image
+
         with Image.open(path) as image:
             orientation = image.getexif().get(ORIENTATION) if upright else 1
         return cls(components, (stored.height, stored.width), orientation if orientation in TURNS else 1)
