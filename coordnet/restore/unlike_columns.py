@@ -10,7 +10,6 @@ from torch import Tensor
 
 from coordnet.fitting.channel_groups import Groups
 from coordnet.noise.white import noise_level
-from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.cleaners import Cleaned, Noise, Signal, cleaned, join_groups
 from coordnet.restore.denoise_choice import Settled
 
@@ -28,16 +27,19 @@ class ColumnsApart(NamedTuple):
 
     @classmethod
     def of(cls, values: Float[Tensor, "rows columns"], settle: Callable[[Signal], Settled]) -> "ColumnsApart":
-        """Return the groups of columns, on each of which ``settle`` decides unless it has no noise.
+        """Return the groups of columns, on each of which ``settle`` decides.
 
-        A column that never falls, or never rises, such as a time or a counter, has none: its steps are no errors.
+        A column that never falls, or never rises, such as a time or a counter, has no noise: its steps are no errors.
         """
         levels = torch.tensor([0.0 if _is_monotone(f) else noise_level(f.unsqueeze(1)) for f in values.T])
         ascending, order = levels.sort()
         starts = (ascending[1:] > MOST_RATIO * ascending[:-1]).cumsum(0)
         labels = torch.cat([starts[:0].new_zeros(1), starts])[order.argsort()]
-        groups, none = [labels == k for k in labels.unique()], Settled(Adaptive(), Noise(0.0, given=False), None)
-        return cls(groups, [settle(values[..., g]) if bool((levels[g] > 0).all()) else none for g in groups])
+        groups = [labels == k for k in labels.unique()]
+        decided = [settle(values[..., group]) for group in groups]
+        none = Noise(0.0, given=False)
+        noisy = (bool((levels[group] > 0).all()) for group in groups)
+        return cls(groups, [own if has else own._replace(noise=none) for own, has in zip(decided, noisy, strict=True)])
 
     @property
     def together(self) -> Settled:

@@ -219,9 +219,9 @@ def test_upscale_in_rows_refuses(run, tmp_path):
     for file, options, said in (
         ("late", ["--memory", "4MB"], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
         ("words", [], "words.npy: expected real numbers, found values of type <U1"),
-        ("b", ["--factor", "1e6"], "`factor`: expected one whose result has room"),
+        ("b", ["--factor", "1e6"], "--factor: expected one whose result has room"),
         ("late", ["--memory", "4MB", "--device", "cuda"], "--device: expected auto or cpu for what is read in rows"),
-        ("row", ["--memory", "100MB"], "`memory`: expected at least"),
+        ("row", ["--memory", "100MB"], "--memory: expected at least"),
     ):
         found = refused(run("upscale", tmp_path / "in" / f"{file}.npy", *options, "--out", "out"), tmp_path)
         assert said in found
