@@ -270,7 +270,7 @@ def denoise(
     """Remove noise from a picture, a video or another signal; alpha stays as it is.
 
     From a sound, the hum of the mains at 50 or 60 Hz and multiples of it is removed first. Columns of a table
-    whose noise differs in size have their own levels; one that never falls or never rises, as a time, stays as it is.
+    whose noise differs in size have their own levels; one that never falls or never rises, such as a time, stays.
 
     A TIFF file, an .npy or a .zarr array that needs more than --memory, or half of what is free, is read, denoised and
     written in overlapping blocks, and so is another picture that needs more than --memory; an interrupted run goes on

@@ -172,7 +172,7 @@ def _learned(made: Restored[InpaintReport]) -> str:
 
 def named_noise(name: str, signal: str) -> JpegIntervals | str:
     """Return the noise of a name; that of JPEG is read from the file of the signal."""
-    return JpegIntervals.read(signal, upright=True) if name == "jpeg" else name
+    return JpegIntervals.read(signal, turned=True) if name == "jpeg" else name
 
 
 def restored(command: str, work: Work, signal: str, common: Common, *, kinds: tuple[str, ...] = ()) -> Outcome:

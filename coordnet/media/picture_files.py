@@ -19,6 +19,7 @@ from scipy.spatial import KDTree
 from skimage.transform import resize, resize_local_mean
 from torch import Tensor
 
+from coordnet.linalg.orientations import upright
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
@@ -33,8 +34,6 @@ ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
 # Formats whose 16 bits per channel Pillow may cut to 8. FFmpeg keeps them and writes these pixel types.
 _DEEP_SUFFIXES = (".png", ".apng", ".pgm", ".ppm", ".pnm")
 _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
-# The axes to flip for an orientation (TIFF 6.0, page 36); from 5 on, rows and columns are then exchanged.
-_FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
 # What a channel beyond the colors is (TIFF 6.0, page 31): unspecified, opacity that colors are multiplied by, opacity.
 NO_ALPHA, TIMES_ALPHA, STRAIGHT = 0, 1, 2
 HEADER = 33  # bytes of a PNG file to the end of its first chunk, which has the size and the type of the pixels
@@ -119,8 +118,7 @@ def read_pixels(path: Path, memory: int | None = None) -> tuple[np.ndarray, bool
     with decoding(path, "an image"):
         by_tifffile = _read_by_tifffile(path, memory) if path.suffix.lower() in TIFF_SUFFIXES else None
         pixels, orientation, extra = (*_read_raster(path, memory), (STRAIGHT,)) if by_tifffile is None else by_tifffile
-        pixels = np.flip(pixels, _FLIPPED.get(orientation, ()))
-        pixels = pixels.swapaxes(0, 1) if orientation > 4 else pixels
+        pixels = upright(pixels, orientation)
         pixels = pixels.reshape(*pixels.shape[:2], -1).astype(pixels.dtype.newbyteorder("="), copy=False)
         alpha = pixels.shape[-1] in (2, 4) and NO_ALPHA not in extra
         return divided(pixels) if alpha and TIMES_ALPHA in extra else pixels, alpha

@@ -11,7 +11,7 @@ FLAT = 1.5  # ratio of the largest power of a part to the least, below which noi
 QUANTILES = (0.02, 0.1)  # shares of the windows whose energies are compared: noise alone differs little
 SPREAD = {False: 1.8, True: 1.6}  # largest ratio of these energies, with several channels and with a single one
 # Shares of the windows whose energies are compared in a difference of colors, and the largest ratio of these, relative
-# to that in noise alone. Without this evidence, noise of a Gaussian of 2 pixels stays on one photograph of sixteen.
+# to that in noise alone. Without this, noise that a Gaussian of 2 pixels filtered stays on one photograph of sixteen.
 COLOR_QUANTILES, COLOR_SPREAD = (0.1, 0.3), 1.35
 CORRELATED = 5.0  # modes that are worth one without taper
 # Least share of the power of noise that its mirror images have. Noise in clips after H.264 of quality 18 and 24 has
@@ -29,7 +29,7 @@ GAUSSIAN = 1.4
 def is_uneven(windows: Windows, factors: NoiseFactors) -> bool:
     """Return whether the energies of windows in the channel with most of the signal differ more than those of noise.
 
-    They are those in the middle of the frequencies.
+    The energies are those in the middle of the frequencies.
     """
     radius = windows.radius
     middle = radius.argsort()[len(radius) // BANDS : len(radius) // 2]

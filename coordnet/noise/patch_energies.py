@@ -28,10 +28,8 @@ BINS, NODES = 80, 24  # bins of the energies' logarithms, and strengths that sta
 # logarithm of the ratio of their probabilities, and of that of the noise's variance; the energies are relative to it.
 BOUNDS = [*[(-25.0, 25.0), (-2.5, 1.5)] * 2, (-5.0, 5.0), (-20.0, 10.0)]
 LOW = 0.1  # quantile of the energies near which noise is looked for
-FIRST_STEPS = (
-    -3.0,
-    -0.2,
-)  # logarithms of the variance, relative to this quantile, from which the likeliest is looked for
+# Logarithms of the variance, relative to this quantile, from which the likeliest is looked for.
+FIRST_STEPS = (-3.0, -0.2)
 # Ratio of the variance of the energies' logarithms to that of noise up to which all patches are alike, and nothing
 # tells noise from texture: random fields have 1.0 to 1.2, photographs with noise of 0.02 1.8 to 9.
 SAME_TEXTURE = 1.4

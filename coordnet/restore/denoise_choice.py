@@ -98,7 +98,7 @@ def _noise_model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -
     if kind == "rician":
         return NoiseModel(floor=(rician_level(signal) if sigma is None else sigma) ** 2, magnitude=True)
     is_open = kind in ("auto", "white")
-    if sigma is not None or (is_open and signal.ndim == 2):
+    if sigma is not None:
         return NoiseModel()
     return (supported_noise(signal) or NoiseModel()) if is_open else required_noise(signal, kind)
 

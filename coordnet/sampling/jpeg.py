@@ -11,6 +11,7 @@ from scipy.fft import dctn, idctn
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.orientations import as_stored, exchanges_axes, upright
 
 ORIENTATION = 274  # its code among EXIF data
 SIDE = 8  # pixels along each side of a block
@@ -25,18 +26,6 @@ INNER = 0.8
 EXCESS, DETAILS = 1.75, 1.5
 RARE = 1e-3  # least share of a frequency's coefficients that were rounded to 0, and of others, that tells their scale
 EDGES = 20  # alternations between the intervals and the repeated last pixels, where blocks go beyond the picture
-# Whether rows become columns, and the axes that are then flipped, to turn a file's picture upright, by the orientation
-# that its EXIF data tell.
-TURNS = {
-    1: (False, ()),
-    2: (False, (1,)),
-    3: (False, (0, 1)),
-    4: (False, (0,)),
-    5: (True, ()),
-    6: (True, (1,)),
-    7: (True, (0, 1)),
-    8: (True, (0,)),
-}
 FARTHEST = 0.05  # largest mean difference of a picture from what its file holds, for values in [0, 1]
 MIDDLE_SIDE = 256  # pixels along an axis of the picture's middle, in which steps are looked for
 SHIFTED = 128  # pixels along an axis of the middle in which the blocks of all 64 shifts are compared
@@ -110,10 +99,10 @@ class JpegIntervals:
     orientation: int = 1
 
     @classmethod
-    def read(cls, path: str | PathLike[str], *, upright: bool = False) -> "JpegIntervals":
+    def read(cls, path: str | PathLike[str], *, turned: bool = False) -> "JpegIntervals":
         """Read the coefficients of a JPEG file by jpeglib: ``pip install coordnet[jpeg]``.
 
-        With ``upright`` they are those of pictures that are turned as the file says, as ``cn.load`` does.
+        With ``turned`` they are those of the picture upright, as the file says and ``cn.load`` turns it.
 
         A ``ValueError`` is raised if the package is missing, or the file is no JPEG file of one or three components.
         """
@@ -142,8 +131,8 @@ class JpegIntervals:
         from PIL import Image
 
         with Image.open(path) as image:
-            orientation = image.getexif().get(ORIENTATION) if upright else 1
-        return cls(components, (stored.height, stored.width), orientation if orientation in TURNS else 1)
+            orientation = image.getexif().get(ORIENTATION, 1) if turned else 1
+        return cls(components, (stored.height, stored.width), orientation)
 
     @property
     def sigma(self) -> float:
@@ -170,8 +159,7 @@ class JpegIntervals:
         components = np.stack([plane[:height, :width] for plane in planes], -1)
         components[..., 0] += LEVEL
         made = components @ np.linalg.inv(self._matrix).T / PEAK
-        stored, (is_transposed, flipped) = torch.from_numpy(made).to(picture), TURNS[self.orientation]
-        return (stored.transpose(0, 1) if is_transposed else stored).flip(flipped)
+        return torch.from_numpy(upright(made, self.orientation).copy()).to(picture)
 
     def counts(self, picture: Picture) -> list[np.ndarray]:
         """Return the coefficients of a picture in units of the tables, rounded as a file holds them."""
@@ -180,7 +168,7 @@ class JpegIntervals:
 
     def check(self, picture: Picture) -> None:
         """Refuse a picture that is not the file's, as it was decoded, with a ``ValueError``."""
-        height, width = self.grid[::-1] if TURNS[self.orientation][0] else self.grid
+        height, width = self.grid[::-1] if exchanges_axes(self.orientation) else self.grid
         turned = "turned upright" if self.orientation > 1 else "not turned"
         expected = f"the picture of the JPEG file, {height} by {width} pixels and {turned}"
         if tuple(picture.shape) != (height, width, len(self.components)):
@@ -194,10 +182,8 @@ class JpegIntervals:
         return np.array(TO_BRIGHTNESS) if len(self.components) == 3 else np.eye(1)
 
     def _planes(self, picture: Picture) -> list[np.ndarray]:
-        is_transposed, flipped = TURNS[self.orientation]
-        stored = picture.detach().flip(flipped)
-        stored = stored.transpose(0, 1) if is_transposed else stored
-        planes = PEAK * stored.double().cpu().numpy() @ self._matrix.T
+        stored = as_stored(picture.detach().double().cpu().numpy(), self.orientation)
+        planes = PEAK * stored @ self._matrix.T
         planes[..., 0] -= LEVEL
         return list(np.moveaxis(planes, -1, 0))
 

@@ -74,7 +74,7 @@ def test_a_picture_that_is_turned_upright_keeps_the_file_s_coefficients(tmp_path
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
     stored = saved(tmp_path / "a.jpg", 0.25 + 0.5 * synthetic_photograph(64, 88), quality=20, exif=exif)
-    turned, plain = (cn.JpegIntervals.read(tmp_path / "a.jpg", upright=upright) for upright in (True, False))
+    turned, plain = (cn.JpegIntervals.read(tmp_path / "a.jpg", turned=turned) for turned in (True, False))
     shown = cn.load(tmp_path / "a.jpg")
     turned.check(shown)
     kept = plain.counts(stored)

@@ -53,10 +53,9 @@ class SingularPlate(ValueError):
 def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
-    Small systems and rows are factorized exactly, by their band if it is narrow. Others are solved by
-    GMRES with an incomplete factorization, larger volumes by conjugate gradients with the diagonal. An incomplete
-    factorization that fails is followed by a finer one, and by the exact one. With ``exactly`` a system of any size is
-    factorized.
+    Small systems and rows are factorized exactly, by their band if it is narrow. Others are solved by GMRES with an
+    incomplete factorization, larger volumes by conjugate gradients with the diagonal. An incomplete factorization that
+    fails is followed by a finer one, and by the exact one. With ``exactly`` a system of any size is factorized.
 
     Raises
     ------
