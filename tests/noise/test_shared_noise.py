@@ -9,7 +9,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
-from coordnet.noise.estimate import brightness_ratio
+from coordnet.noise.estimate import brightness_ratio, colored_model
 from coordnet.noise.evidence import differences_show
 from coordnet.noise.factors import factors_of
 from coordnet.noise.grain import Filtered, grain_of
@@ -82,6 +82,18 @@ def test_differences_of_colors_whose_variance_grows_with_the_light_show_texture(
     even = replace(factors, line=factors.line.level)
     assert differences_show(windows, even)
     assert not differences_show(windows, replace(even, line=replace(even.line, gain=0.1 * even.line.floor)))
+
+
+@pytest.mark.parametrize(("loudness", "is_noise"), [(30.0, True), (100.0, False)])
+def test_what_is_much_louder_in_the_brightness_than_in_the_colors_is_texture(loudness, is_noise):
+    generator, ramp = torch.Generator().manual_seed(0), torch.linspace(0.02, 0.3, 160, dtype=torch.float64)
+    noisy = picture(160) + grain(0.5, 0.05, generator)
+    windows = Windows.of(noisy + (ramp[:, None] * texture(2.0, generator, 160))[..., None])
+    factors = factors_of(windows)
+    level = factors.spectra.mean(1, keepdim=True)
+    louder = level[:-1].mean() / level * torch.tensor([[1.0], [1.0], [loudness]]).to(level)
+    model = colored_model(windows, replace(factors, spectra=factors.spectra * louder), is_compressed=False)
+    assert (model is not None) == is_noise
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])

@@ -16,7 +16,8 @@ def table(generator):
     """Return a temperature and a pressure with noise of unlike size, beside a time and a constant; and their truths."""
     truth = np.stack([np.sin(ROWS / 15), 1013 + 40 * np.cos(ROWS / 12)], 1)
     noise = torch.randn(200, 2, generator=generator, dtype=torch.float64).numpy() * [0.1, 5.0]
-    return np.column_stack([ROWS**1.01 / 3, truth + noise, np.full(200, 7.0)]), truth
+    time = torch.rand(200, generator=generator, dtype=torch.float64).cumsum(0).numpy()  # of unequal steps
+    return np.column_stack([time, truth + noise, np.full(200, 7.0)]), truth
 
 
 def test_columns_of_other_units_are_denoised_as_alone_and_a_time_stays_to_the_bit(generator):
