@@ -26,6 +26,10 @@ SEED = 0
 FRAME_DISTANCE = 4.0
 
 Refit = Callable[[Samples], Reconstruction]
+# Share of the samples in a box as wide as gaps that do not move whose errors count as one. Against 1/2 it moves the
+# share that intervals of 90 % cover from 88 to 89 % in 48 photographs with three holes of 40 pixels, and from 91 to
+# 92 % in 67 crops with other holes. With 1 these are 90 and 94 %.
+ALIKE_SHARE = 2 / 3
 NO_CHANCE = 4.0  # width in mean distances of samples from which on an unknown border is no chance of a random mask
 
 Mask = Bool[np.ndarray, "*grid"]
@@ -53,10 +57,9 @@ class Folded:
     and of the deviation that the prior expects. Folds ``in_shape`` of what is unknown leave the distances inside of
     that as they are, so that these are the distances to the nearest sample. Errors in a block are ``alike``: they count
     as one for so many hidden samples, that is for Σ n² / Σ n of the numbers n that blocks have in the folds (the design
-    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for half of the samples in a box as wide as
-    these, with which the share that intervals cover is in the middle of its bounds. Where blocks are hidden, samples
-    were ``alone`` if they were hidden without their block. The folds of a mask of every k-th node are its ``halves``,
-    in which all distances are twice those to the nearest sample.
+    effect of Kish, "Survey Sampling", 1965), or, in gaps that do not move, for ``ALIKE_SHARE`` of the samples in a box
+    as wide as these. Where blocks are hidden, samples were ``alone`` if they were hidden without their block. The folds
+    of a mask of every k-th node are its ``halves``, in which all distances are twice those to the nearest sample.
     """
 
     distance: Float[np.ndarray, "nodes channels"]
@@ -221,7 +224,7 @@ class SampleTable:
         if not self._hides_gaps or self.has_moving_gaps:
             return 1.0  # clouds of many frames are many
         edge = max(2 * float(np.quantile(errors.distance, GAP_DEPTH)), 1.0)
-        return math.prod(min(edge, n) for n in self.samples.grid) / 2
+        return ALIKE_SHARE * math.prod(min(edge, n) for n in self.samples.grid)
 
     def _at_random(self) -> list[Bool[np.ndarray, "n channels"]]:
         joint = self.weights.shape[-1] == 1
