@@ -2,8 +2,7 @@
 
 import itertools
 import math
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -50,9 +49,6 @@ FINALISTS = 2  # starts that are followed beyond their first solve
 STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
 # Most rounds by the width of gaps. In thin ones one more takes four steps, and gains up to 0.3 dB in enlarged pictures.
 STRUCTURED_ROUNDS = {"wide": 2, "thin": 4}
-COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside them
-COPY_STEPS = 60  # steps of conjugate gradients for each copy, from the solution without the first one
-COPY_SEED = 2**18  # added to the seed for each further copy
 CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
 # Factor on the tolerance of the last solve of such a lattice, which begins far from its solution: it gains 0.6 dB of a
 # tenth of 1100×1100 nodes of a random field.
@@ -201,8 +197,9 @@ class AdaptivePlan(LearnedPlan):
             last, left = self._trail(problem, start), kept
             if chosen:
                 last.expect(chosen.errors[kept])
-            if chosen and deciding is problem:  # only the last round is left to learn from all samples
-                last.penalty, last.z, left = chosen.best_penalties[0], chosen.z, min(kept, 1)
+            if chosen and deciding is problem and chosen.before_best is not None:
+                # Only the last round is left to learn from all samples.
+                last.penalty, last.z, left = chosen.before_best, chosen.z, min(kept, 1)
                 chosen.z = None  # the last solves replace it, in which the memory of a fit is at its peak
                 last.negligible = None if self.solver.tolerance else negligible_beside(chosen.errors[kept])
             solution = self._finish(last, left, bar)
@@ -211,8 +208,7 @@ class AdaptivePlan(LearnedPlan):
         tried = [trail.record(float(units)) for trail in trails]
         report: Any = replace(fitted.report, start=power_law(start), tried=tried)
         if chosen is not None and held_out is not None and self.has_wide_gaps:
-            copies = [held_out, *self._copies(deciding, chosen, values, units)]
-            report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies))
+            report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(held_out))
         return replace(fitted, report=report), held_out
 
     def _fitted(self, last: Trail, solution: Solution, units: Tensor, rounds: int = 0) -> Fitted:
@@ -250,30 +246,15 @@ class AdaptivePlan(LearnedPlan):
         """Return the trail that begins at a start."""
         return Trail(problem, start, start_penalty(problem, start), self.learning_tolerance)
 
-    def _copies(self, problem: Problem, chosen: Trail, values: Tensor, units: Tensor) -> Iterator[HeldOut]:
-        """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""
-        for copy in range(1, COPIES if problem.constrained else 1):
-            hidden = self._hidden(problem, values, copy)
-            if hidden is not None:
-                shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
-                trail = Trail(shown, chosen.start, chosen.best_penalties[-1], chosen.tolerance, chosen.best_z)
-                z = trail.advance(steps=COPY_STEPS).x
-                held_out = self._held_out(problem, z, hidden, values, units)
-                if held_out is not None:
-                    yield held_out
-
-    def _gap_psnr(self, copies: list[HeldOut]) -> float | None:
+    def _gap_psnr(self, held_out: HeldOut) -> float | None:
         """Return the PSNR to expect in wide gaps, in dB, None where hidden copies of them do not tell it."""
-        known, errors = self.measurement.weights[0] > 0, []
-        for copy in copies:
-            squared = (copy.estimate - copy.values).square()
-            errors.append(error_in_gaps(known, copy.shown, squared, copy.hidden))
-        told = [error for error in errors if error is not None]
-        return decibels(statistics.fmean(told)) if told else None
+        squared = (held_out.estimate - held_out.values).square()
+        error = error_in_gaps(self.measurement.weights[0] > 0, held_out.shown, squared, held_out.hidden)
+        return None if error is None else decibels(error)
 
-    def _hidden(self, problem: Problem, values: Tensor, copy: int = 0) -> Tensor | None:
+    def _hidden(self, problem: Problem, values: Tensor) -> Tensor | None:
         """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""
-        generator = torch.Generator().manual_seed(self.prior.seed + COPY_SEED * copy)
+        generator = torch.Generator().manual_seed(self.prior.seed)
         share = self.prior.hold_out
         if not problem.constrained:
             return problem.measurement.hide(share, generator, problem.values)
@@ -335,7 +316,7 @@ class AdaptivePlan(LearnedPlan):
             trail.errors.append(problem.error(solution.x, hidden))
             trail.expect(trail.errors[-1])
             if trail.best == len(trail.errors) - 1:
-                trail.best_z, trail.best_penalties = solution.x, trail.penalties
+                trail.best_z, trail.before_best = solution.x, trail.before
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
             bar.update()
 

@@ -243,9 +243,11 @@ class Trail:
     tolerance: float  # the relative residual of its solves
     z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
-    penalties: list[Tensor] = field(default_factory=list)  # those of the last two rounds
+    before: Tensor | None = (
+        None  # the penalty from which that of the last round was learned, or that of the first round
+    )
     best_z: Tensor | None = None  # the solution of the best round
-    best_penalties: list[Tensor] = field(default_factory=list)  # those of the best round and of the one before
+    before_best: Tensor | None = None  # the penalty before that of the best round
     negligible: Negligible | None = None  # the change that ends a solve in thin gaps; see ``Settling``
 
     @cached_property
@@ -273,8 +275,8 @@ class Trail:
 
     def advance(self, tolerance: float | None = None, steps: int = 500) -> Solution:
         """Take one more round, to a tolerance other than the usual one if it is given."""
-        problem, tolerance = self.problem, tolerance or self.tolerance
-        if self.z is not None and self.penalties:
+        problem, tolerance, last = self.problem, tolerance or self.tolerance, self.penalty
+        if self.z is not None and self.before is not None:
             self.penalty = update(problem.modes, self.z, self.penalty, self.smoothest, problem.measurement.density)
         system = problem.system(self.penalty)
         options: dict[str, Any] = {"tolerance": tolerance, "steps": steps, "recorder": problem.recorder}
@@ -282,8 +284,7 @@ class Trail:
             seen = problem.own & (problem.measurement.weights[0, 0] == 0)
             options |= {"tolerance": SETTLING_TOLERANCE * tolerance, "callback": Settling(seen, self.negligible)}
         solution = system.solve(problem.values, start=self.z, **options)
-        self.z = solution.x
-        self.penalties = [*self.penalties[-1:], self.penalty]
+        self.z, self.before = solution.x, last
         return solution
 
     def record(self, units: float) -> PowerLaw:
