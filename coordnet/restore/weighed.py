@@ -13,7 +13,7 @@ from coordnet.plans.hold_out import middle
 from coordnet.priors.denoiser.parameters import DenoiserParameters
 from coordnet.priors.denoiser.pictures import LatticeDenoiser
 from coordnet.priors.denoiser.plug_and_play import Scale
-from coordnet.priors.denoiser.refined import LEAST_WEIGHT
+from coordnet.priors.denoiser.trust import LEAST_WEIGHT
 from coordnet.priors.local.weights import (
     ADDED,
     GROWTH,

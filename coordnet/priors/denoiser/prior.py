@@ -25,7 +25,7 @@ from coordnet.priors.denoiser.parameters import DenoiserParameters, takes_all_no
 from coordnet.priors.denoiser.pictures import LatticeDenoiser, surroundings
 from coordnet.priors.denoiser.plug_and_play import NOISE_SHARE, RELAXATION, Scale, entries, falling, plug_and_play
 from coordnet.priors.denoiser.refined import DenoisedMeasurementPlan, DenoisedMosaicPlan, DenoisedNoisePlan
-from coordnet.priors.denoiser.trust import weight_at_hidden, weight_at_unknown
+from coordnet.priors.denoiser.trust import weight_at_hidden
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import HOPE
 from coordnet.priors.motion import lacks_frames
@@ -103,11 +103,8 @@ class DenoiserPlan(Plan):
             f = fitted.signal(self.geometry.grid)[0]
             known, put = self.geometry.known(len(f)).movedim(-1, 0).to(f.device), self._put(values[0])
             filled = self._filled(f, put, known, ~known, scale, _steps(error, scale), noise, bar)
-        step = second - held_out.estimate
-        seen = step[held_out.hidden.expand_as(step)]
-        weight = weight_at_unknown(weight, seen, (filled - f)[~known.expand_as(f)])
         f = torch.where(known, f if self.prior.noise else put, f + weight * (filled - f))
-        judged = replace(held_out, estimate=held_out.estimate + weight * step)
+        judged = replace(held_out, estimate=torch.lerp(held_out.estimate, second, weight))
         errors = {"before": error, "denoiser": _hidden_error((fitted, judged))}
         psnr = {name: decibels(e) for name, e in errors.items()}
         report = DenoiserReport.of(fitted.report, self.prior.label, weight, psnr)

@@ -31,6 +31,7 @@ from coordnet.priors.denoiser.plug_and_play import (
     measured,
     plug_and_play,
 )
+from coordnet.priors.denoiser.trust import LEAST_WEIGHT
 from coordnet.priors.local import Local
 from coordnet.priors.local.weights import (
     GROWTH,
@@ -57,9 +58,6 @@ LEFT_OUT = 0.1  # share of the measured values that are hidden for the weight
 # number. What is missing of a mosaic without noise is added to the first. On the middle 96² of five photographs with
 # noise of 0.01 to 0.1, steps to 0.5 gain 0.03 dB less, four steps 0.26 dB less, and steps from 3 on 0.1 dB less.
 NOISE_STEPS, MISSING = (2.0, 0.7, 6), 0.02
-# Weight below which a denoiser gets none: with a standard deviation that is estimated 5 % too low, one that changes
-# nothing would have 0.07, and trained ones have 0.2 to 1.
-LEAST_WEIGHT = 0.15
 RELATIVE_NOISE = 1e-4  # least standard deviation of the noise that is reckoned with, relative to the signal's range
 
 

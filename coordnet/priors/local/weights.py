@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.metrics.scores import decibels
@@ -83,33 +83,26 @@ def least_squares_share(error: Tensor, second: Tensor, most: float = 1.0) -> flo
     return min(max(-float((error * step).sum()) / energy, 0.0), most) if energy > 0 else 0.0
 
 
-def share_deviation(
-    error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float, groups: Int[Tensor, " n"] | None = None
-) -> float:
+def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], share: float) -> float:
     """Return the standard deviation of ``least_squares_share`` where errors have independent noise of any variance.
 
-    With the numbers of ``groups`` the noise is independent between groups alone.
-
-    White, "A heteroskedasticity-consistent covariance matrix estimator" (1980); Liang and Zeger, "Longitudinal data
-    analysis using generalized linear models" (1986).
+    White, "A heteroskedasticity-consistent covariance matrix estimator" (1980).
     """
     step = second - error
     energy, moments = float(step.square().sum()), step * (error + share * step)
-    if groups is not None:
-        moments = moments.new_zeros(int(groups.max()) + 1).index_add_(0, groups, moments)
     return float(moments.square().sum().sqrt()) / energy if energy > 0 else 0.0
 
 
-def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"], channels: int) -> float:
+def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"], alike: int | float) -> float:
     """Return ``least_squares_share``, or 0 unless |e|² falls by ``MIN_IMPROVEMENT``, and by more than by chance.
 
-    The errors of the channels of a value are alike. Along a step that nothing relates to e, |e|² falls by 1/n of it in
-    the mean, for n independent values. It has to fall by ``BY_CHANCE`` times as much: the square root of that is the
-    share of the step relative to its standard error.
+    So many errors are ``alike`` in the mean: those of the channels of a value, and those of neighbors in a gap. Along a
+    step that nothing relates to e, |e|² falls by 1/n of it in the mean, for n independent values. It has to fall by
+    ``BY_CHANCE`` times as much: the square root of that is the share of the step relative to its standard error.
     """
     alpha = least_squares_share(error, second)
     after = float((error + alpha * (second - error)).square().sum())
-    least = max(MIN_IMPROVEMENT, BY_CHANCE * channels / max(error.numel(), 1))
+    least = max(MIN_IMPROVEMENT, BY_CHANCE * alike / max(error.numel(), 1))
     return alpha if after <= (1 - least) * float(error.square().sum()) else 0.0
 
 

@@ -1,11 +1,11 @@
-"""How far a denoiser is trusted in gaps, by hidden samples and by what it changes elsewhere."""
+"""How far a denoiser is trusted in gaps, by hidden samples."""
 
 import pytest
 import torch
 
 from coordnet.plans.hold_out import HeldOut
-from coordnet.priors.denoiser.trust import BLOCK, MOST_STEP, blocks, weight_at_hidden, weight_at_unknown
-from coordnet.priors.local.weights import least_squares_weight, share_deviation
+from coordnet.priors.denoiser.trust import BLOCK, LEAST_WEIGHT, count_blocks, weight_at_hidden
+from coordnet.priors.local.weights import BY_CHANCE, least_squares_weight
 
 SIDE = 6 * BLOCK
 
@@ -51,31 +51,29 @@ def test_a_hole_in_one_block_gives_no_weight_and_the_truth_has_all_of_it(hole, g
     assert weight_at_hidden(held_out(small, truth, error), truth, has_noise=False) == 0
 
 
-def test_a_weight_in_holes_is_lowered_by_its_variance_and_that_at_single_samples_is_not(hole, generator):
-    truth, error, step = torch.randn(3, 1, SIDE, SIDE, generator=generator)
-    second = truth + 0.4 * error + 0.8 * step
-    single = torch.rand(1, SIDE, SIDE, generator=generator) < 0.3
-    for hidden, lowers in ((hole, True), (single, False)):
-        known = held_out(hidden, truth, truth + error)
-        errors = known.errors(known.estimate), known.errors(second)
-        share, number = least_squares_weight(*errors, 1), blocks(hidden)
-        variance = share_deviation(*errors, share, number) ** 2 * len(number.unique()) / (len(number.unique()) - 1)
-        expected = share - variance / share if lowers else share
-        assert weight_at_hidden(known, second, has_noise=False) == pytest.approx(expected, rel=1e-6)
-        assert 0 < expected < 1
+def test_in_holes_the_gain_is_to_be_more_than_chance_explains_for_as_many_errors_as_blocks(hole, generator):
+    """A step by a part of the error lowers its square by what is planted, whatever the error is."""
+    truth, error = torch.zeros(1, SIDE, SIDE), torch.randn(1, SIDE, SIDE, generator=generator)
+    known, least = held_out(hole, truth, error), BY_CHANCE / (2 * SIDE // BLOCK)
+    for fall, weight in ((0.8 * least, 0), (1.2 * least, 1)):
+        assert weight_at_hidden(known, (1 - fall) ** 0.5 * error, has_noise=False) == weight
+    single = held_out(torch.rand(1, SIDE, SIDE, generator=generator) < 0.3, truth, error)
+    assert weight_at_hidden(single, (1 - 0.8 * least) ** 0.5 * error, has_noise=False) == 1
+
+
+def test_a_small_share_of_large_steps_has_no_weight(generator):
+    """The best share of a step, -s times the error and t times what nothing relates to it, is s / (s² + t²)."""
+    truth, (error, other) = torch.zeros(1, SIDE, SIDE), torch.randn(2, 1, SIDE, SIDE, generator=generator)
+    known = held_out(torch.rand(1, SIDE, SIDE, generator=generator) < 0.5, truth, error)
+    for s, share in ((2.0, 0.8 * LEAST_WEIGHT), (2.0, 1.5 * LEAST_WEIGHT)):
+        second = error - s * error + (s / share - s**2) ** 0.5 * other
+        errors = known.errors(error), known.errors(second)
+        assert least_squares_weight(*errors, 1) == pytest.approx(share, rel=0.15)
+        given = weight_at_hidden(known, second, has_noise=False)
+        assert given == (0 if share < LEAST_WEIGHT else least_squares_weight(*errors, 1))
 
 
 def test_channels_share_blocks_and_frames_do_not():
     hidden = torch.zeros(2, 3, 2 * BLOCK, BLOCK, dtype=torch.bool)
     hidden[:, 0, :BLOCK] = hidden[:, 2, 0, 0] = hidden[0, 2, BLOCK, 0] = True
-    number = blocks(hidden)
-    assert number.shape == (int(hidden.sum()),) and number.unique().tolist() == [0, 1, 2]
-    assert (number == 0).sum() == 2 * BLOCK**2 and (number == 1).sum() == 2 and (number == 2).sum() == 1
-
-
-def test_steps_far_larger_than_those_that_were_judged_lower_the_weight():
-    hidden = torch.ones(10)
-    assert weight_at_unknown(0.8, hidden, MOST_STEP**0.5 * torch.ones(4)) == pytest.approx(0.8)
-    assert weight_at_unknown(0.8, hidden, (4 * MOST_STEP) ** 0.5 * torch.ones(4)) == pytest.approx(0.2)
-    assert weight_at_unknown(0.8, 0 * hidden, torch.ones(4)) == 0
-    assert weight_at_unknown(0.8, hidden, torch.zeros(4)) == 0.8
+    assert count_blocks(hidden) == 3
