@@ -57,7 +57,7 @@ def fitted(
 ) -> Fitted:
     """Fit samples by the method that is asked for, tuned with --tune, and render the fit."""
     method, choosing = once(partial(choose, samples, **asked, tunable=tuning.tune, progress=common.progress))
-    _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
+    _refuse_unused(method, fitting, tuning)
     record: report.Record = {}
     if tuning.tune:
         options: Any = {"criterion": tuning.criterion, "folds": tuning.folds, "seed": common.seed}
@@ -78,6 +78,17 @@ def fitted(
     with common.stage("rendering"):
         estimate, rendering = once(lambda: fit.render().cpu())
     return Fitted(method, fit, estimate, fit_report, {"fit": choosing + seconds, "render": rendering}, record)
+
+
+def _refuse_unused(method: Method, fitting: Fitting, tuning: Tuning) -> None:
+    """Raise ``ValueError`` for options that a method does not use, or for a criterion that does not exist."""
+    _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
+    for name in ("epochs", "lr"):
+        if getattr(fitting, name) is not None and method.solver == "closed-form":
+            raise _checks.wrong(name, "the gradient solver (--solver gradient)", "a fit in closed form")
+    for name in ("criterion", "folds"):
+        if getattr(tuning, name) != getattr(Tuning, name) and not tuning.tune:
+            raise _checks.wrong(name, "--tune beside it", "none")
 
 
 def from_samples(

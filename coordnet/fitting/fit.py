@@ -226,7 +226,7 @@ def choose(
     - head: the function of the encoding; linear if not given
     - solver: A closed form where there is one, for a linear head on a complex encoding, if not given
     - robust: fit in closed form by Huber's loss, which outliers move little. A prior without it raises a
-      ``ValueError``, as does a closed form that does not exist.
+      ``ValueError``, as do a closed form that does not exist, and a prior or a robust fit by the gradient solver.
     - tunable: whether a method with free numbers is preferred, for ``tuned``
     - progress: whether to show the seconds that the choice takes
     """
@@ -243,6 +243,8 @@ def choose(
         if splines := splines_instead(samples, progress=progress):
             return splines
     if chosen == "gradient":
+        if robust or prior not in ("auto", None):
+            raise _checks.wrong("robust" if robust else "prior", "a fit in closed form", "the gradient solver")
         prior = None
     elif prior == "auto":
         fourier = (encoder is None or encoder.is_fourier) and not tunable

@@ -195,7 +195,7 @@ class HiddenPoints:
         """Hide a random share of the points, none of which is in other parts; None if too few are left."""
         known = samples.geometry.full_weights.to(samples.values.device) > 0
         left, share = _left(known, share, others)
-        drawn = torch.rand(len(known), 1, generator=torch.Generator().manual_seed(seed)) < share
+        drawn = torch.rand(len(known), 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float32) < share
         hidden = drawn.to(left.device) & left
         if int(hidden.sum()) < 2 or int((known & ~hidden).sum()) < MIN_LEFT:
             return None

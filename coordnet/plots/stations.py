@@ -42,9 +42,15 @@ class GriddedPoints:
         return _label(self.name, self.units)
 
     @property
+    def known(self) -> Float[np.ndarray, " m"]:
+        """The values that are known; those of the field in a slice without points, and 0 where it has none either."""
+        finite = (values[np.isfinite(values)] for values in (self.values, self.field))
+        return next((values for values in finite if len(values)), np.zeros(1))
+
+    @property
     def span(self) -> Span:
         """The values between which colors change."""
-        low, high = np.nanquantile(self.values, QUANTILES)
+        low, high = np.quantile(self.known, QUANTILES)
         return float(low), float(high) if high > low else float(low) + 1
 
 
@@ -76,7 +82,7 @@ def _draw_line(axes: Sequence[Axes], part: GriddedPoints) -> None:
     """Draw one picture of a field, with its points before it and its deviation after it."""
     low, high = part.span
     y, x = (part.places[:, j] for j in (-2, -1))
-    order = np.argsort(np.abs(part.values - np.nanmedian(part.values)))  # unusual values are drawn on top
+    order = np.argsort(np.abs(part.values - np.median(part.known)))  # unusual values are drawn on top
     size = float(np.clip(8000 / max(len(x), 1), 1, 30))
     options: Any = {"c": part.values[order], "s": size, "vmin": low, "vmax": high, "cmap": "viridis", "linewidths": 0}
     axes[0].scatter(x[order], y[order], rasterized=True, **options)

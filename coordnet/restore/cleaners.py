@@ -87,7 +87,7 @@ class Noise:
     def drawn(self, like: Signal, generator: torch.Generator) -> Signal:
         """Draw noise like that of a signal."""
         if self.is_plain:
-            return self.level * torch.randn(like.shape, generator=generator).to(like)
+            return self.level * torch.randn(like.shape, generator=generator, dtype=torch.float32).to(like)
         process = self.model.process(tuple(like.shape[:-1]), like.shape[-1], generator).to(like)
         return self.model.variance(like).sqrt() * process
 

@@ -72,7 +72,8 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     """
     part = noisy[middle(tuple(noisy.shape[:-1]), WEIGHED_POINTS)]
     deviation = ClippedNoise.on(noisy, level, given=False).variance(local_means(part, level)).sqrt()
-    noise = deviation * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
+    generator = torch.Generator().manual_seed(seed)
+    noise = deviation * torch.randn(part.shape, generator=generator, dtype=torch.float32).to(part)
     (noisier, target), more = recorrupted(part, noise), GROWTH * level
     first = without(noisier, more)
     other = by_denoiser(prior, noisier, first, more, one, math.inf)  # rounding hardly changes the weight

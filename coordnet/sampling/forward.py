@@ -174,7 +174,7 @@ class ForwardModel:
         elif self._has_holes:
             hidden = _copies_of_gaps(known, values.detach(), generator, copies)
         else:
-            draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
+            draws = (torch.rand(known.shape, generator=generator, dtype=torch.float32) < share for _ in range(TRIES))
             drawn = (draw.to(known.device) & known for draw in draws)
             most = max(2 * share * int(known.sum()), MIN_LEFT)
             hidden = next((draw for draw in drawn if int(draw.sum()) <= most), known)
@@ -243,7 +243,7 @@ def _copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator, c
     stacked = [axis + 1 for axis in axes]  # the same axes, behind one for the direction of a pair of neighbors
     open_axes = [axis for axis in axes if _is_open(~known, axis)]
     lengths = torch.tensor([1 if axis in open_axes else known.shape[axis] for axis in axes])
-    shifts = (torch.rand(MOST_SHIFTS, len(axes), generator=generator) * lengths).int().tolist()
+    shifts = (torch.rand(MOST_SHIFTS, len(axes), generator=generator, dtype=torch.float32) * lengths).int().tolist()
     exist, around = _pairs(known), _pairs(near(~known, AROUND, axes) & known)
     squared = torch.stack([(values.roll(-1, axis) - values).square().sum(0, keepdim=True) for axis in axes])
     squared = torch.where(exist, squared.sum(2, keepdim=True) if known.shape[1] == 1 else squared, 0.0)

@@ -202,6 +202,7 @@ def test_the_figure_has_panels_for_any_number_of_axes(shape):
     field, beyond = np.random.default_rng(0).random(shape), np.zeros(shape, bool)
     beyond[..., :3] = True
     places = np.random.default_rng(1).random((40, len(shape))) * 10
+    places[:, 0] /= 4 if len(shape) > 2 else 1  # the last slices have no points
     units = {"lon": "degrees_east", "v": "K"}
     figure = stations_figure([GriddedPoints(places, places[:, 0], axes, field, 0.1 * field, beyond, units, "v")])
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]

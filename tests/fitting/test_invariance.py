@@ -89,3 +89,23 @@ def test_coincident_points_without_a_penalty_give_their_mean(prior, spread, gene
     samples = cn.Samples(cn.ScatteredPoints(GRID, points), values)
     fit = cn.fit_closed_form(cn.FourierEncoding.like(samples), samples, prior)
     assert torch.allclose(fit.render(), values.mean().expand(*GRID, 1), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_priors_that_are_weighed_have_no_scale():
+    """Squares of 2⁶⁰ times a picture are near the largest number of float32."""
+    picture = torch.sin(torch.arange(10.0)[:, None] / 2) * torch.cos(torch.arange(12.0) ** 2 / 20) + 2
+    samples = cn.sample(picture, "random:0.5", generator=torch.Generator().manual_seed(0))
+    scaled = cn.Samples(samples.geometry, samples.values * 2.0**60)
+    assert torch.equal(cn.fit(scaled).render() / 2.0**60, cn.fit(samples).render())
+
+
+@pytest.mark.parametrize("prior", [ADAPTIVE, cn.Local(rounds=1, pilot=ADAPTIVE), cn.TotalVariation()])
+def test_the_default_dtype_does_not_change_a_fit(prior):
+    samples = samples_of("random:0.6")
+    expected = cn.fit(samples, prior=prior).render()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(cn.fit(samples, prior=prior).render(), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -203,7 +203,8 @@ class DenoisedNoisePlan(RefinedPlan):
         """Return the weight that suits values with more noise."""
         part, level = middle(tuple(values.shape[1:]), WEIGHED_PIXELS), self.prior.noise
         weights, values = self.geometry.full_weights[part].to(values), values[(..., *part)]
-        noise = level * torch.randn(values.shape, generator=torch.Generator().manual_seed(0)).to(values)
+        generator = torch.Generator().manual_seed(0)
+        noise = level * torch.randn(values.shape, generator=generator, dtype=torch.float32).to(values)
         noisier, target = recorrupted(values, noise * inverse_root(weights.movedim(-1, 0)))
         geometry = MaskedLattice(tuple(values.shape[1:]), weights=weights.cpu())
         plan = self._quick().like(FourierEncoding.like(geometry), geometry, GROWTH * level)

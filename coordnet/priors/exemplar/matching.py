@@ -158,7 +158,7 @@ class Search:
         """Return patches at random in squares around those that were found, each half as wide as the one before."""
         count = max(1, int(self.last.max())).bit_length()
         radii = 2.0 ** torch.arange(count - 1, -1, -1)
-        drawn = 2 * torch.rand(count, len(nearest), 2, generator=self.generator) - 1
+        drawn = 2 * torch.rand(count, len(nearest), 2, generator=self.generator, dtype=torch.float32) - 1
         return nearest + (radii[:, None, None] * drawn).round().long().to(nearest.device)
 
     def _allowed(self, found: Int[Tensor, "*several n 2"], otherwise: Corners) -> Int[Tensor, "*several n 2"]:

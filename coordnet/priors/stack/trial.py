@@ -82,7 +82,7 @@ class Trial:
             with stage("comparing priors", shown=progress):
                 self._race(held, samples)
                 self._refine(held, samples)
-            least = EXACT * float(values.square().mean())  # plates of the highest order are last
+            least = EXACT * float(values.double().square().mean())  # plates of the highest order are last
             self._exact = [k for k, e in self.tried.items() if e <= least and not candidates[k].searches]
         if isinstance(held, HeldOut) and self._is_strided:
             self._falls = self._expected_falls(held.steps)
@@ -94,7 +94,7 @@ class Trial:
         """
         if samples.geometry.closed_form_blend is not None or samples.geometry.filled_axes is not None:
             return []
-        half, least = HeldOut.alternate(samples), EXACT * float(self.values.square().mean())
+        half, least = HeldOut.alternate(samples), EXACT * float(self.values.double().square().mean())
         fixed = [k for k, prior in enumerate(self.candidates) if not prior.searches and not self.plans[k].holds_out]
         errors = {k: self._refit(k, [half]) for k in fixed if bool(half.hidden.any())}
         return [k for k, e in errors.items() if e is not None and mean_square(e) <= least]
@@ -261,7 +261,7 @@ class Trial:
     def _energy(self) -> float:
         """The mean square of the known values."""
         known = (self.plans[0].geometry.full_weights > 0).movedim(-1, 0).to(self.values.device)
-        return float(self.values.square()[0][known.expand_as(self.values[0])].mean())
+        return float(self.values.double().square()[0][known.expand_as(self.values[0])].mean())
 
     def _is_another(self, k: int) -> bool:
         """Whether a candidate's fit is the same object as that of an earlier candidate, which it did not improve."""
