@@ -85,7 +85,7 @@ def plan(
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
     if dtype not in FLOATS:
         raise _checks.wrong("dtype", "torch.float32 or torch.float64", dtype)
-    if not hasattr(geometry, "is_whole_lattice"):
+    if not isinstance(geometry, Geometry):
         expected = "a geometry such as cn.sampling.Lattice, or the one of samples"
         raise _checks.wrong("geometry", expected, type(geometry).__name__)
     if not geometry.is_even and not encoding.axis_encoders:
@@ -95,7 +95,7 @@ def plan(
     _checks.instance("solver", solver, ConjugateGradients | None, "a stopping rule, cn.fitting.ConjugateGradients()")
     _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
-    is_whole = geometry.is_whole_lattice
+    is_whole = geometry.filled_axes is not None
     if prior is None and not is_whole:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
     if prior == "auto":

@@ -114,7 +114,7 @@ class EncodingModes(Modes):
         inverse = separable_inverse(encoding, axes, rcond=rcond, dtype=dtype, device=device)
         self._kept: Tensor | None = None
         self.basis: LinearOperator = CosineBasis(self.codomain, dtype, device)
-        even = all(axis.is_even for axis in axes)
+        even = all(axis.even is axis for axis in axes)
         if even and inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             roughness = [_cosine_roughness(n, device) for n in self.codomain]
             self.to_coefficients = Kronecker(inverse) @ self.basis
@@ -173,7 +173,7 @@ def _cosine_roughness(n: int, device: torch.device | str) -> Tensor:
 def _axis_modes(design: Tensor, axis: Axis, rcond: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return B, C with A C = B, μ, and ‖A‖ ‖C e‖ of every mode e, for the design A of one axis."""
     factor = factorize(design, rcond)
-    is_even = axis.is_even
+    is_even = axis.even is axis
     if factor.rank == len(design) and is_even:
         mu, basis = _cosine_roughness(len(design), design.device), cosine_matrix(len(design), design.device)
         coefficients = factor.pseudo_inverse @ basis

@@ -71,7 +71,7 @@ class Smoothness(Prior):
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return a plan without iteration for whole lattices and squared errors, and one that iterates for others."""
-        if self.loss != "squared" or not (geometry.is_whole_lattice and encoding.axis_encoders):
+        if self.loss != "squared" or geometry.filled_axes is None or not encoding.axis_encoders:
             return SmoothPlan(encoding, geometry, self, **options)
         folds = lattice_of(encoding, geometry) != geometry.axes
         return (FoldedPlan if folds else SmoothLatticePlan)(encoding, geometry, self, **options)
@@ -81,7 +81,7 @@ class Smoothness(Prior):
         """Return it for lattices that skip samples or have a long axis, and with Huber's loss for outliers."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
         if setting.robust:
-            return (cls(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber"),)
+            return (cls(POWER[dims], 1e-3 if setting.sampled == "lattice" else 1e-2, loss="huber"),)
         if geometry.is_strided:
             return (cls(*STRIDED[dims]),)
         fills = geometry.filled_axes is not None and geometry.shape == geometry.grid

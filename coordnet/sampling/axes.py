@@ -1,7 +1,7 @@
 """Axes: positions in [0, 1), their alignments, the points of a lattice, and bounds in other units."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -31,7 +31,6 @@ class Axis:
     spacing: float = 0.0
     width: float = 0.0
     periodic: bool = False
-    is_even: ClassVar[bool] = True  # whether the positions are equally spaced; ``UnevenAxis`` has unequal ones
 
     def __post_init__(self) -> None:
         _checks.integer("count", self.count, 1)
@@ -90,7 +89,6 @@ class UnevenAxis(Axis):
     """Increasing positions at unequal distances, whose mean is the ``spacing``."""
 
     positions: tuple[float, ...] = ()
-    is_even = False
 
     @property
     def even(self) -> Axis:

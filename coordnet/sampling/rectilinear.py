@@ -105,8 +105,9 @@ class RectilinearLattice(Geometry):
             known = (weights > 0).any(-1)
             points, values, weights = points[known.to(points.device)], values[known.to(values.device)], weights[known]
             weights = None if bool((weights == 1).all()) else weights
-        times = NODES_PER_SAMPLE[sum(not axis.is_even for axis in self.axes)] if finer and self.weights is None else 1
-        grid = tuple(axis.count if axis.is_even else times * axis.count for axis in self.axes)
+        is_even = [axis.even is axis for axis in self.axes]
+        times = NODES_PER_SAMPLE[is_even.count(False)] if finer and self.weights is None else 1
+        grid = tuple(n if even else times * n for n, even in zip(self.grid, is_even, strict=True))
         return Samples(ScatteredPoints(grid, points.to(values), weights), values)
 
     def check_hideable(self) -> None:

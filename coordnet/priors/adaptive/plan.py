@@ -105,8 +105,7 @@ class Adaptive(Prior):
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Adaptive, ...]":
         """Return it for samples with gaps, scattered ones, measurements, and cells of pixels on long axes."""
-        geometry = setting.geometry
-        suits = not geometry.is_whole_lattice or (geometry.footprint == "area" and setting.is_long)
+        suits = setting.sampled != "lattice" or (setting.geometry.footprint == "area" and setting.is_long)
         return (cls(),) if suits else ()
 
     def settled(self, report: FitReport) -> "Adaptive":

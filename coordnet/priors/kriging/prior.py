@@ -60,7 +60,7 @@ class Kriging(KrigingParameters, Prior):
         """Return the plan."""
         if isinstance(self.scale, tuple) and len(self.scale) != len(geometry.grid):
             raise _checks.wrong("scale", f"one number, or one for each of {len(geometry.grid)} axes", self.scale)
-        kind, is_lattice = KrigingPlan, geometry.is_whole_lattice and geometry.is_nodal
+        kind, is_lattice = KrigingPlan, geometry.is_nodal and geometry.gaps is None
         if is_lattice and not geometry.is_strided:
             kind = WholeKrigingPlan
         elif is_lattice and self.nugget == 0:

@@ -108,7 +108,7 @@ class ThinPlate(PlateParameters, Prior):
             return ()
         highest = math.inf if geometry.closed_form_blend is None else NEARLY
         plates = tuple(cls(order, highest, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
-        if not geometry.is_whole_lattice:
+        if setting.sampled != "lattice":
             is_row = dimensions(geometry.grid) == 1
             weighted = setting.anisotropies
             plates += tuple(cls(order, math.inf, 0.0, anisotropy=weights) for order, weights in weighted.items())
