@@ -13,8 +13,8 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.linalg.kronecker import default_rcond
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.arrays import check_values
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.samples import check_values
 
 KERNEL_WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
 MAX_DIFFERENCE = 1e-6  # largest difference of two equal encodings, relative to the norm: ten times the rounding

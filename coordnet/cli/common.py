@@ -1,9 +1,7 @@
 """Options that commands share, each declared once, with the default and the help that a user sees."""
 
 import mimetypes
-import re
 import sys
-import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,30 +104,6 @@ class Output:
 def is_folder(path: str | Path) -> bool:
     """Whether a path is a folder of files; a Zarr array, which is stored in a folder, is a file here."""
     return Path(path).is_dir() and Path(path).suffix.lower() != ".zarr"
-
-
-def as_typed(message: str, arguments: list[str]) -> str:
-    """Name the option as it was typed in a message that begins with the name of an argument of the library.
-
-    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, after the name of a file too, and
-    ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
-    """
-    match = re.match(r"((?:[^`]+: )?)`(\w+)`: ", message)
-    if match is None:
-        return message
-    file, name = match.groups()
-    option = "--" + name.replace("_", "-")
-    if any(a == option or a.startswith(f"{option}=") for a in arguments):
-        return f"{file}{option}: {message[match.end() :]}"
-    for before, text in zip(arguments, arguments[1:], strict=False):
-        if before.startswith("--") and re.search(rf"[:,]{name}(=|,|$)", text):
-            return f"{before} {text}: {message}"
-    return message
-
-
-def plain_warnings() -> None:
-    """Print the warnings of this process as lines of the command."""
-    warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
 
 
 @dataclass(frozen=True)

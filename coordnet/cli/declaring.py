@@ -1,9 +1,10 @@
-"""Declaring commands: options in groups, as a function takes them and as the help shows them, numbers, examples."""
+"""Declaring commands: options in groups, as functions take them and help and messages show them, numbers, examples."""
 
 import functools
 import inspect
 import math
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import is_dataclass
@@ -194,3 +195,27 @@ def parse_bytes(text: str | None) -> int | None:
         raise _checks.wrong("memory", "a number of bytes such as 2GiB or 500MB", repr(text))
     power = " KMGT".index((match[2] or " ").upper())
     return int(number * (1024 if match[3] else 1000) ** power)
+
+
+def as_typed(message: str, arguments: list[str]) -> str:
+    """Name the option as it was typed in a message that begins with the name of an argument of the library.
+
+    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, after the name of a file too, and
+    ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
+    """
+    match = re.match(r"((?:[^`]+: )?)`(\w+)`: ", message)
+    if match is None:
+        return message
+    file, name = match.groups()
+    option = "--" + name.replace("_", "-")
+    if any(a == option or a.startswith(f"{option}=") for a in arguments):
+        return f"{file}{option}: {message[match.end() :]}"
+    for before, text in zip(arguments, arguments[1:], strict=False):
+        if before.startswith("--") and re.search(rf"[:,]{name}(=|,|$)", text):
+            return f"{before} {text}: {message}"
+    return message
+
+
+def plain_warnings() -> None:
+    """Print the warnings of this process as lines of the command."""
+    warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"

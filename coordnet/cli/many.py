@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report
-from coordnet.cli.common import Batch, Output, as_typed, is_folder, plain_warnings
+from coordnet.cli.common import Batch, Output, is_folder
+from coordnet.cli.declaring import as_typed, plain_warnings
 from coordnet.cli.folders import RECORD, readable, refused
 from coordnet.cli.report import Outcome, origin, reading
 from coordnet.media import SAMPLES, MediaError

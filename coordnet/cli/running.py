@@ -10,7 +10,7 @@ from typing import Any
 from typer.exceptions import TyperException
 
 from coordnet.cli.app import app
-from coordnet.cli.common import as_typed, plain_warnings
+from coordnet.cli.declaring import as_typed, plain_warnings
 
 TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
 # Options of ``mallopt`` in glibc, by their numbers in malloc.h: one arena; free memory at its end is returned to the

@@ -10,8 +10,8 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
+from coordnet.sampling.node_spacing import NODES
 from coordnet.sampling.point_lattice import PointLattice
-from coordnet.sampling.points import NODES
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 
 MOST_NODES = 2**28  # nodes of a grid at most: two gigabytes

@@ -1,4 +1,4 @@
-"""Hidden samples: by their errors methods are weighed, free numbers are chosen, and errors in gaps are expected."""
+"""Hidden samples: by their errors methods are weighed and free numbers are chosen."""
 
 import math
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.ndimage import distance_transform_cdt, label
+from scipy.ndimage import label
 from torch import Tensor
 
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered, near
+from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import MARGIN
@@ -26,10 +26,6 @@ BORDER = 3  # nodes next to a lattice's border that are not hidden where its own
 # gains 0.16 dB in the mean, with a standard error of 0.06 dB.
 FEWEST_IN_ROW = 8
 INNER_MARGIN = 4  # nodes at an inner border of a window that are not looked at: less is known around them
-FAR_STEPS = 8  # steps along axes and diagonals from the nearest known point, beyond which a point is far inside a gap
-WIDE = 0.1  # share of the unknown points that are far inside, above which the gaps are wide
-UNSEEN = 0.1  # share of the unknown points that are deeper than the hidden ones, above which nothing is expected
-MIN_SEEN = 20  # hidden entries of a depth that tell its error
 
 Mask = Bool[Tensor, "#channels *lattice"]
 
@@ -345,46 +341,3 @@ def middle(shape: tuple[int, ...], size: int) -> tuple[slice, ...]:
     scale = (size / math.prod(shape)) ** (1 / max(1, sum(n > 1 for n in shape)))
     lengths = [min(n, max(16, round(n * scale))) for n in shape]
     return tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(shape, lengths, strict=True))
-
-
-def are_wide(known: Mask) -> bool:
-    """Return whether more than ``WIDE`` of the unknown points are farther than ``FAR_STEPS`` from every known one."""
-    far = ~near(known, FAR_STEPS, range(1, known.ndim))
-    return int(far.sum()) > WIDE * int((~known).sum())
-
-
-def error_in_gaps(known: Mask, shown: Mask, squared: Float[Tensor, "channels *part"], hidden: Mask) -> float | None:
-    """Return the mean squared error to expect at unknown points.
-
-    - known: the known points; the others are unknown
-    - shown, hidden: the known points of a part of the lattice that a fit saw, and those that were hidden from it
-    - squared: the squared errors of that fit
-
-    It is the mean over the depths of unknown points, in powers of two, of the errors at hidden points of that depth. It
-    is None if more than ``UNSEEN`` of the unknown points have a depth that fewer than ``MIN_SEEN`` hidden points have:
-    the gaps are wider than what is known around them.
-    """
-    sought = _octave(depths(known)[~known.cpu().numpy()])
-    inside = hidden.expand_as(squared).cpu().numpy()
-    reached = _octave(np.broadcast_to(depths(shown), inside.shape)[inside])
-    errors = squared.double().cpu().numpy()[inside]
-    of_depth = [errors[reached == octave] for octave in range(sought.max(initial=0) + 1)]
-    shares = np.bincount(sought, minlength=len(of_depth)) / max(sought.size, 1)
-    seen = np.array([len(part) >= MIN_SEEN for part in of_depth])
-    if shares[~seen].sum() > UNSEEN or not seen.any():
-        return None
-    weighed = sum(share * part.mean() for share, part, told in zip(shares, of_depth, seen, strict=True) if told)
-    return float(weighed / shares[seen].sum())
-
-
-def depths(known: Mask) -> np.ndarray:
-    """Return the distance of each point to the nearest known one, in steps along axes and diagonals."""
-    steps = np.empty(known.shape, dtype=np.int32)
-    for channel, depth in zip(known.cpu().numpy(), steps, strict=True):
-        distance_transform_cdt(~channel, "chessboard", distances=depth)
-    return np.where(steps < 0, max(known.shape), steps)  # -1 where nothing is known
-
-
-def _octave(depth: np.ndarray) -> np.ndarray:
-    """Return the power of two below each depth."""
-    return np.log2(np.maximum(depth, 1)).astype(int)

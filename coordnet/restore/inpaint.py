@@ -17,13 +17,13 @@ from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plans.hold_out import are_wide
+from coordnet.plans.gap_depths import are_wide
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.restored import InpaintReport, Restored, Tiles, fit_large
-from coordnet.sampling.arrays import Array, as_mask, as_signal, count_axes_by_mask
+from coordnet.sampling.arrays import Array, as_mask, as_signal, check_weights, count_axes_by_mask
 from coordnet.sampling.forward import are_clustered
 from coordnet.sampling.patterns import Pattern, sample
-from coordnet.sampling.samples import Samples, check_weights
+from coordnet.sampling.samples import Samples
 
 # Photographs with a random share of 2 to 25 % known reach 30.0 + 5.2 log10(share) dB of PSNR in the mean. Holes are
 # harder, so nothing higher is expected of larger shares; single photographs are up to 5 dB below the mean.

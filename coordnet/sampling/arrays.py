@@ -181,3 +181,32 @@ def check_dense(name: str, tensor: Tensor) -> Tensor:
 
 def _type(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def check_values(name: str, values: object) -> Tensor:
+    """Return a dense tensor of finite float32 or float64 numbers, at least one; others raise a ``ValueError``."""
+    if not isinstance(values, Tensor) or values.dtype not in FLOATS:
+        found = values.dtype if isinstance(values, Tensor) else type(values).__name__
+        raise _checks.wrong(name, "a tensor of torch.float32 or torch.float64", found)
+    if values.numel() == 0:
+        raise _checks.wrong(name, "at least one number", f"shape {tuple(values.shape)}")
+    if not bool(torch.isfinite(check_dense(name, values)).all()):
+        raise _checks.wrong(name, "finite values", "NaN or infinity")
+    return values
+
+
+def known_entries(values: Float[Tensor, "*samples channels"]) -> Float[Tensor, "*samples _"] | None:
+    """Return 1 where values are known and 0 where they are NaN, one for all channels if they agree; None if all are."""
+    missing = torch.isnan(values)
+    if not bool(missing.any()):
+        return None
+    shared = bool((missing == missing[..., :1]).all())
+    return (~missing[..., :1] if shared else ~missing).to(values)
+
+
+def check_weights(weights: Float[Tensor, "..."], name: str = "weights") -> None:
+    """Refuse weights that are negative, not finite, or zero everywhere with a ``ValueError``."""
+    if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise _checks.wrong(name, "finite numbers of at least 0", "NaN, infinity or a negative number")
+    if not bool((weights > 0).any()):
+        raise _checks.wrong(name, "at least one known sample", "none: the mask is empty")

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator, Shape
+from coordnet.sampling.arrays import check_weights, known_entries
 from coordnet.sampling.axes import MAX_AXES, Axes, Axis
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_weights, known_entries
+from coordnet.sampling.samples import Geometry, Interpolate, Samples
 
 FEWEST_EVERY = 8  # known nodes along an axis from which on those at equal distances are taken for every k-th
 LONGEST_PERIOD = 4  # longest period of a mosaic along an axis

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator, Shape
-from coordnet.sampling.arrays import Array, as_tensor
+from coordnet.sampling.arrays import Array, as_tensor, check_values, check_weights
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.operators.foreign import as_operator
-from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_values, check_weights
+from coordnet.sampling.samples import Geometry, Interpolate, Samples
 
 MISMATCH = 2e-5  # largest difference of ⟨A x, y⟩ and ⟨x, Aᵀ y⟩, relative to the norms of A x and y
 

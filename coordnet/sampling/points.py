@@ -2,8 +2,6 @@
 
 __docformat__ = "numpy"
 
-import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,24 +13,15 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_numbers, as_tensor, doubt_nines
-from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.drift import Drift, drift_names
 from coordnet.sampling.extrapolation import outside_hull
-from coordnet.sampling.node_spacing import far_off, mean_distance, own_spacing, scales_of
-from coordnet.sampling.point_lattice import PointAxis, PointLattice
+from coordnet.sampling.node_spacing import nodes_on_sphere, nodes_reaching, scales_of
+from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.samples import Samples
-from coordnet.sampling.scattered import MARGIN, ScatteredPoints
+from coordnet.sampling.scattered import ScatteredPoints
 from coordnet.sampling.sphere import doubt_seams
 
 NAMES = ("x", "y", "z", "t")
-# Nodes for each mean distance of the points, by the number of axes. In two dimensions, from 3,000 points of Franke's
-# function, 1.5 have 2.8 times the error of 2, and 3 have the same at three times the cost. In three dimensions, from
-# 2,000 points, 1.25 have half the error of 1.5, as tiles of as many nodes reach further.
-NODES = ByAxes({1: 2.0, 2: 2.0, 3: 1.25})
-FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
-MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
-COARSER = 1.5  # distance of nodes that reach all points, relative to that for all but few far ones, at most
-SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of points
 
 
 @dataclass(frozen=True)
@@ -160,9 +149,9 @@ def points(
     merged = int(kept.sum()) - len(x)
     told = _by_axis("units", units if isinstance(units, Mapping) else dict(enumerate(units or ())), names)
     if latitude is not None:
-        lattice = _sphere(x, names, latitude, told)
+        lattice = nodes_on_sphere(x, names, latitude, told)
     else:
-        near, lattice = _reached(x, names, periods, told, _scales(scales, x, y))
+        near, lattice = nodes_reaching(x, names, periods, told, _scales(scales, x, y))
         x, y, columns, weight = x[near], y[near], columns[near], weight[near]
         left_out += int((~near).sum())
     places, like = torch.from_numpy(x), _like(values)
@@ -303,64 +292,6 @@ def _merged(
     return unique, mean / np.where(total > 0, total, np.nan), total
 
 
-def _reached(
-    x: np.ndarray, names: tuple[str, ...], periods: dict[str, float], units: dict[str, str], scales: np.ndarray
-) -> tuple[Bool[np.ndarray, " n"], PointLattice]:
-    """Return which points nodes reach, and these nodes: all, unless few far ones would make them ``COARSER``."""
-    lattice, near = _lattice(x, names, periods, units, scales), ~far_off(x / scales) | bool(periods)
-    alone = lattice if near.all() else _lattice(x[near], names, periods, units, scales)
-    if (lattice.steps <= COARSER * alone.steps).all():
-        return np.ones_like(near), lattice
-    text = f"`coordinates`: {(~near).sum()} of {len(x)} points far from all others are left out; fit them apart"
-    warnings.warn(text, _checks.CoordnetWarning, stacklevel=3)
-    return near, alone
-
-
-def _lattice(
-    x: np.ndarray, names: tuple[str, ...], periods: dict[str, float], units: dict[str, str], scales: np.ndarray
-) -> PointLattice:
-    """Return the nodes for points: ``NODES`` for each mean distance, and ``MARGIN`` beyond the outermost points.
-
-    On a circle they begin where the widest gap of the points ends, so that points on both sides of the date line lie
-    beside each other.
-    """
-    lowest, highest = x.min(0).tolist(), x.max(0).tolist()
-    x = x.copy()
-    for name, length in periods.items():
-        x[:, names.index(name)] = _after_widest_gap(x[:, names.index(name)], length)
-    low, extent = x.min(0), np.ptp(x, axis=0)
-    around = np.array([periods.get(name, 0.0) for name in names])
-    dims = max(1, int((extent > 0).sum()))
-    spacing = mean_distance(x / scales) / NODES[dims]
-    while True:
-        h = spacing * scales
-        open_counts = np.ceil(extent / h) + 1 + 2 * MARGIN[dims]
-        closed_counts = np.maximum(np.ceil(around / h), FEWEST_AROUND)
-        counts = np.where(extent == 0, 1, np.where(around > 0, closed_counts, open_counts))
-        if math.prod(counts) <= MOST_NODES * len(x) + SMALL_LATTICE:
-            break
-        spacing *= 1.25
-    own = None if periods else own_spacing(x, scales, spacing)
-    if own is not None:
-        h = own * scales
-        counts = np.where(extent == 0, 1, np.round(extent / h) + 1 + 2 * MARGIN[dims])
-    axes = []
-    for j, name in enumerate(names):
-        count, period = int(counts[j]), periods.get(name)
-        first = low[j] if period or count == 1 else low[j] + (extent[j] - (count - 1) * h[j]) / 2
-        step = period / count if period else 1.0 if count == 1 else h[j]
-        ends = lowest[j], highest[j]
-        axes.append(PointAxis(name, float(first), float(step), count, period, units.get(name), *ends))
-    return PointLattice(*axes)
-
-
-def _after_widest_gap(x: Float[np.ndarray, " n"], period: float) -> Float[np.ndarray, " n"]:
-    """Return coordinates on a circle from the end of its widest gap on."""
-    around = np.unique(np.mod(x, period))
-    start = around[(np.diff(around, append=around[0] + period).argmax() + 1) % len(around)]
-    return start + np.mod(x - start, period)
-
-
 def _latitude(sphere: Sequence[str | int], names: tuple[str, ...], x: np.ndarray, period: Any, scales: Any) -> int:
     """Return the number of the axis of latitudes; see ``points`` for errors."""
     expected = f"longitude and latitude of two axes, {', '.join(names)}"
@@ -375,19 +306,3 @@ def _latitude(sphere: Sequence[str | int], names: tuple[str, ...], x: np.ndarray
     if not bool((np.abs(x[np.isfinite(x).all(1), latitude]) <= 90).all()):
         raise _checks.wrong("coordinates", f"latitudes from -90 to 90 in {names[latitude]}", "others")
     return latitude
-
-
-def _sphere(x: np.ndarray, names: tuple[str, ...], latitude: int, units: dict[str, str]) -> PointLattice:
-    """Return nodes on the whole sphere, half the points' mean distance on it apart along meridian and equator."""
-    east, north = np.radians(x[:, 1 - latitude] % 360), np.sin(np.radians(x[:, latitude]))  # an equal-area map
-    rows = math.ceil(math.pi * NODES[2] / mean_distance(np.stack([east, north], -1)))
-    rows = min(max(rows, FEWEST_AROUND), math.isqrt(MOST_NODES * len(x) + SMALL_LATTICE) // 2)
-    step, axes = 180 / rows, []
-    for j, name in enumerate(names):
-        if j == latitude:
-            unit = units.get(name, "degrees_north")
-            axes.append(PointAxis(name, step / 2 - 90, step, 2 * rows, 360.0, unit, -90.0, 90.0, over_poles=True))
-        else:
-            low, high = float(x[:, j].min()), float(x[:, j].max())
-            axes.append(PointAxis(name, 0.0, step, 2 * rows, 360.0, units.get(name, "degrees_east"), low, high))
-    return PointLattice(*axes)

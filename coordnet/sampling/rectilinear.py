@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.arrays import as_numbers, as_signal
+from coordnet.sampling.arrays import as_numbers, as_signal, known_entries
 from coordnet.sampling.axes import MAX_AXES, Alignment, Axes, Axis, ByAxes, Footprint, UnevenAxis
 from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, window_of
-from coordnet.sampling.samples import Geometry, Samples, known_entries
+from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 
 # Equally spaced nodes for each coordinate along axes of unequal distances, by the number of these axes, where all

@@ -12,19 +12,11 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.machine import is_tracked
+from coordnet.sampling.arrays import check_values, check_weights
 from coordnet.sampling.axes import Axes, Axis, ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.grids import Lattice
-from coordnet.sampling.samples import (
-    BLENDS,
-    Blend,
-    Geometry,
-    Interpolate,
-    Outside,
-    Samples,
-    check_values,
-    check_weights,
-)
+from coordnet.sampling.samples import BLENDS, Blend, Geometry, Interpolate, Outside, Samples
 
 MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 

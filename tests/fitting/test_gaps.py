@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.plans.hold_out import FAR_STEPS, WIDE, are_wide, depths, error_in_gaps
+from coordnet.plans.gap_depths import FAR_STEPS, WIDE, are_wide, depths, error_in_gaps
 
 
 def square(side, lattice=(60, 80), corner=(10, 10)):

@@ -17,7 +17,7 @@ from coordnet.encodings.blending import Blending
 from coordnet.sampling import Axis
 from coordnet.sampling.node_spacing import NUGGETS, log_likelihood, mean_distance, own_spacing, scales_of
 from coordnet.sampling.point_lattice import lattice_of
-from coordnet.sampling.points import MARGIN
+from coordnet.sampling.scattered import MARGIN
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.random((300, 2))

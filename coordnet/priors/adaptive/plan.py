@@ -20,7 +20,8 @@ from coordnet.linalg.machine import is_tracked
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import AdaptiveReport, FitReport, WideHolesReport
-from coordnet.plans.hold_out import HeldOut, are_wide, error_in_gaps, middle
+from coordnet.plans.gap_depths import are_wide, error_in_gaps
+from coordnet.plans.hold_out import HeldOut, middle
 from coordnet.plans.plan import Begun, Fitted, Judged, Plan
 from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.measured import MeasuredPlan

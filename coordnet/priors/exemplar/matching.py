@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate, pad
 
-from coordnet.plans.hold_out import depths
+from coordnet.plans.gap_depths import depths
 
 # The weight of squared differences of texture against those of color, as Newson et al. (2014) have it.
 TEXTURE_WEIGHT = 50.0

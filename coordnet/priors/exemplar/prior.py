@@ -13,7 +13,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import FitReport
-from coordnet.plans.hold_out import depths
+from coordnet.plans.gap_depths import depths
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.exemplar.matching import (

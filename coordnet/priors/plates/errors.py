@@ -19,7 +19,7 @@ from coordnet.priors.plates.plate import plate
 from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import MIN_LEFT, ForwardModel
-from coordnet.sampling.points import NODES
+from coordnet.sampling.node_spacing import NODES
 from coordnet.sampling.sphere import spread
 
 CUTOFF_BOUNDS = (1e-9, 1e9)  # radians a sample: the powers of others, up to the 16th, are beyond the range of float64

@@ -15,7 +15,7 @@ from torch import Tensor
 from coordnet.encodings.blending import Blending
 from coordnet.sampling.forward import Outside
 from coordnet.sampling.grids import MaskedLattice
-from coordnet.sampling.points import NODES
+from coordnet.sampling.node_spacing import NODES
 from coordnet.sampling.samples import Blend, Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 from coordnet.sampling.sphere import vectors

@@ -19,7 +19,7 @@ from coordnet.priors.plates.maps import sphere_plate
 from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
 from coordnet.priors.plates.tiles import COARSENED, coarse_cutoff, coarsened, onto_coarse, refined, tiled_plate
 from coordnet.sampling.extrapolation import FAR, beyond
-from coordnet.sampling.points import NODES
+from coordnet.sampling.node_spacing import NODES
 from coordnet.sampling.sphere import spread
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
