@@ -1,6 +1,5 @@
 """Filling the missing values of labeled arrays: fields in time with clouds and land, tables, maps."""
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +18,13 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.blocks import Blocks, bytes_to_fit
-from coordnet.restore.labeled import TIME_KINDS, Labeled
+from coordnet.restore.labeled import Labeled
 from coordnet.restore.restored import FillReport, fit_large
 from coordnet.sampling.arrays import is_divided
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
-WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
 # Names in an encoding of how values are packed into integers, whose range would not suit deviations.
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "valid_range")
 NOTHING_TO_FILL = FillReport(prior="none")
@@ -112,15 +110,15 @@ def fill(
     """
     labeled = Labeled.of(array, dim)
     signal, mask = labeled.signal(), None if valid is None else labeled.mask(valid)
-    limit, channels = None if max_gap is None else _limit(labeled, max_gap), signal.shape[-1]
+    limit, channels = None if max_gap is None else labeled.longest_gap(max_gap), signal.shape[-1]
     numbers = tuple(labeled.positions(d) for d in labeled.axes)
     gaps = Gaps(numbers, labeled.has_time, limit, prior, seed, uncertainty, progress)
     if is_divided(signal):
         around = [j for j, d in enumerate(labeled.axes) if labeled.period(d, period) is not None]
         made, report = _in_blocks(gaps, signal, mask, around, memory)
     else:
-        signal, numbers, inside = wrapped(labeled, signal, period)
-        mask = None if mask is None else wrapped(labeled, mask, period)[0]
+        signal, numbers, inside = labeled.wrapped(signal, period)
+        mask = None if mask is None else labeled.wrapped(mask, period)[0]
         made, report = replace(gaps, numbers=tuple(numbers)).filled(signal, mask)
         made = made[inside]
     values = labeled.labeled(made[..., :channels])
@@ -139,24 +137,6 @@ def bytes_to_fill(array: Any, dim: str | Sequence[str] | None = None, *, uncerta
     """
     points = math.prod(Labeled.of(array, dim).lengths)
     return bytes_to_fit(points, array.size // points, array.dtype.itemsize, whole=uncertainty)
-
-
-def wrapped(
-    labeled: Labeled, signal: Signal, period: Mapping[str, float] | None
-) -> tuple[Float[np.ndarray, "*longer channels"], list[np.ndarray], tuple[slice, ...]]:
-    """Continue a signal along periodic axes; return it, the numbers of its coordinates, and where the array is in it.
-
-    ``period`` is that of ``fill``.
-    """
-    numbers, inside = [labeled.numbers(d) for d in labeled.axes], []
-    for j, (axis, x) in enumerate(zip(labeled.axes, numbers, strict=True)):
-        around, n = labeled.period(axis, period), len(x)
-        count = 0 if around is None else min(max(n // WRAPPED[0], WRAPPED[1]), WRAPPED[2], n)
-        inside.append(slice(count, count + n))
-        if around is not None:
-            numbers[j] = labeled.evened(axis, np.concatenate([x[n - count :] - around, x, x[:count] + around]))
-            signal = np.take(signal, np.arange(-count, n + count) % n, j)
-    return np.ascontiguousarray(signal), numbers, tuple(inside)
 
 
 @dataclass(frozen=True)
@@ -353,24 +333,3 @@ def _short(known: Mask, x: np.ndarray, limit: float) -> Mask:
     before = np.maximum.accumulate(np.where(known, number, 0), 0)
     after = np.minimum.accumulate(np.where(known, number, count - 1)[::-1], 0)[::-1]
     return x[after] - x[before] <= limit
-
-
-def _limit(labeled: Labeled, max_gap: Any) -> float:
-    """Return the longest gap that is filled along time or the only axis, in the numbers of that: days for times.
-
-    A text of digits, as a command line has it, is a number.
-    """
-    with contextlib.suppress(ValueError):
-        max_gap = float(max_gap) if isinstance(max_gap, str) else max_gap
-    first, *others = labeled.axes
-    if others and not labeled.has_time:
-        raise _checks.wrong("max_gap", "None, for an array without a dimension of time or with several others", max_gap)
-    if labeled.own(first).dtype.kind not in TIME_KINDS + "O":
-        return _checks.positive("max_gap", max_gap)
-    from pandas import Timedelta
-
-    try:
-        longest: Any = Timedelta(max_gap if not isinstance(max_gap, int | float) else f"{max_gap}D")
-    except (ValueError, TypeError):
-        raise _checks.wrong("max_gap", "a duration such as '5D' or '12h'", repr(max_gap)) from None
-    return _checks.positive("max_gap", longest / Timedelta("1D"))

@@ -1,5 +1,6 @@
 """Labeled arrays: the signal that an ``xarray.DataArray`` holds, with numbers for its coordinates, and the way back."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from coordnet.sampling.rectilinear import evened
 from coordnet.sampling.sphere import LONGITUDES
 
 DAY = np.timedelta64(1, "D")
+WRAPPED = 8, 8, 64  # share of a periodic axis by which it is continued on either side, the fewest and the most nodes
 TIME_KINDS = "mM"  # kinds of NumPy's types of durations and dates
 TIME_NAMES = ("time", "t")  # names of dimensions that are times, whatever their coordinates are
 CIRCLE = 360.0  # degrees of longitude
@@ -212,6 +214,45 @@ class Labeled:
         if given is not None:
             raise _checks.wrong("period", f"{axis} equally spaced over {period:g}", f"{len(x)} from {x[0]} to {x[-1]}")
         return None
+
+    def wrapped(
+        self, signal: Any, period: Mapping[str, float] | None
+    ) -> tuple[Float[np.ndarray, "*longer channels"], list[np.ndarray], tuple[slice, ...]]:
+        """Continue a signal along periodic axes; return it, its coordinates as numbers, and where the array is in it.
+
+        ``period`` maps dimensions to the periods of their coordinates; see ``fill``.
+        """
+        numbers, inside = [self.numbers(d) for d in self.axes], []
+        for j, (axis, x) in enumerate(zip(self.axes, numbers, strict=True)):
+            around, n = self.period(axis, period), len(x)
+            count = 0 if around is None else min(max(n // WRAPPED[0], WRAPPED[1]), WRAPPED[2], n)
+            inside.append(slice(count, count + n))
+            if around is not None:
+                numbers[j] = self.evened(axis, np.concatenate([x[n - count :] - around, x, x[:count] + around]))
+                signal = np.take(signal, np.arange(-count, n + count) % n, j)
+        return np.ascontiguousarray(signal), numbers, tuple(inside)
+
+    def longest_gap(self, max_gap: Any) -> float:
+        """Return the longest gap that is filled along time or the only axis, in the numbers of that: days for times.
+
+        A text of digits, as a command line has it, is a number.
+        """
+        with contextlib.suppress(ValueError):
+            max_gap = float(max_gap) if isinstance(max_gap, str) else max_gap
+        first, *others = self.axes
+        if others and not self.has_time:
+            raise _checks.wrong(
+                "max_gap", "None, for an array without a dimension of time or with several others", max_gap
+            )
+        if self.own(first).dtype.kind not in TIME_KINDS + "O":
+            return _checks.positive("max_gap", max_gap)
+        from pandas import Timedelta
+
+        try:
+            longest: Any = Timedelta(max_gap if not isinstance(max_gap, int | float) else f"{max_gap}D")
+        except (ValueError, TypeError):
+            raise _checks.wrong("max_gap", "a duration such as '5D' or '12h'", repr(max_gap)) from None
+        return _checks.positive("max_gap", longest / Timedelta("1D"))
 
 
 def is_time(array: Any, name: str) -> bool:

@@ -10,7 +10,6 @@ import torch
 from coordnet import _checks
 from coordnet.fitting.fit import fit
 from coordnet.priors.base import Prior
-from coordnet.restore.fill import wrapped
 from coordnet.restore.labeled import Labeled
 from coordnet.sampling.rectilinear import RectilinearLattice
 
@@ -71,7 +70,7 @@ def regrid(
         whole = delayed(lambda a: regrid(a, new, dims=dims, prior=prior, period=period).values)(array)
         return empty.copy(data=da.from_delayed(whole, empty.shape, empty.dtype))
     signal = labeled.signal()
-    values, numbers, _ = wrapped(labeled, signal, period)
+    values, numbers, _ = labeled.wrapped(signal, period)
     lattice = RectilinearLattice(*numbers)
     for j, (name, x) in enumerate(zip(labeled.axes, onto, strict=True)):
         lattice.inside(j, x, f"along {name}")
