@@ -6,10 +6,15 @@ few colors or edges as sharp as the pixels, so that its characteristic functions
 the noise must be, whatever else the picture shows (Cramér, "Mathematical methods of statistics", 1946, section 10.1).
 """
 
+import itertools
 import math
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from scipy.optimize import brentq
+from scipy.special import ndtr
 from torch import Tensor
 
 from coordnet.noise.drawn import rounding_step
@@ -29,25 +34,41 @@ DARKEST = 1e-3  # least variance at a pixel relative to the mean, as of a ``Line
 NEAR = 5  # side in pixels of the surroundings in which no value is at an end of the range, where it may be clipped
 AT_END = 1e-3  # share of the values that shows clipping at an end
 FEWEST, FEWEST_BLOCKS = 0.05, 8  # least share of pixels that are not near the ends, and number of blocks with some
-# Largest share of equal neighbors near both ends, where halftones and hatchings have ink and paper side by side: noise
-# on values within the range clips two neighbors with a probability of at most a quarter.
-MOST_CLIPPED = 0.25
+# Share of values at an end beside others at that end, beyond which the signal itself is out of the range, or has no
+# noise: noise on values within the range clips a half, and rounding adds those within half a step.
+MOST_AT_END = 2 / 3
+END_QUANTILES = 0.25, 0.5, 0.75  # of the distances from an end that are compared with those of clipped noise
+FEWEST_BESIDE = 32  # values between an end and the middle that tell anything
+
+Channels = Float[Tensor, "channels height width"]
+Bounds = list[list[float]]  # factors of a standard deviation, those of one part of the values by themselves
 
 
 def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseModel) -> float:
     """Return the largest factor of the standard deviation of some noise that a picture may have.
 
-    It is infinite where hardly any values are away from the ends of the range, and 0 where the picture may have less
-    noise than a step to which it was rounded.
+    It is infinite where nothing tells, and 0 where the picture may have less noise than a step to which it was rounded.
     """
+    return min(itertools.chain(*noise_bounds(picture, model)), default=math.inf)
+
+
+def noise_bounds(picture: Float[Tensor, "height width channels"], model: NoiseModel) -> Bounds:
+    """Return bounds of the factor of some noise, those of each channel and of each end of the range by themselves."""
     # A GPU would wait for each of many numbers.
     values = picture[middle(tuple(picture.shape[:2]), LOOKED_AT_PIXELS)].cpu().double().movedim(-1, 0)
-    near = _near_ends(values)
-    if _equal(values, near.all(0)) > MOST_CLIPPED:
-        return 0.0
+    near, step = _near_ends(values), rounding_step(values)
+    bounds = _bounds_inside(values, ~near.any(0), model, step) + _bounds_at_ends(values, model, step)
+    most = min(itertools.chain(*bounds), default=math.inf) * math.sqrt(float(model.variance(values).mean()))
+    return bounds if _least_at_end(values, near.all(0)) <= ndtr(step / 2 / max(most, step)) else [[0.0]]
+
+
+def _bounds_inside(
+    values: Channels, inside: Bool[Tensor, "channels height width"], model: NoiseModel, step: float
+) -> Bounds:
+    """Return bounds by the values that are not near an end of the range, and by their differences."""
     variance = model.variance(values)
     deviation = variance.clamp(min=DARKEST * float(variance.mean())).sqrt()
-    step, most, inside = rounding_step(values), math.inf, ~near.any(0)
+    bounds: Bounds = [[] for _ in values]
     for shift in SHIFTS:
         first, second = (_moved(values, *shift, end) for end in (0, 1))
         seen = _moved(inside, *shift, 0) & _moved(inside, *shift, 1)
@@ -58,7 +79,50 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
                 difference = second[c] - first[c] if any(shift) else first[c]
                 rounding = step / float(scale.median())
                 widest = _widest(difference / scale, seen[c], rounding, 1 + any(shift))
-                most = min(most, widest if widest > rounding else 0.0)
+                bounds[c].append(widest if widest > rounding else 0.0)
+    return [own for own in bounds if own]
+
+
+def _bounds_at_ends(values: Channels, model: NoiseModel, step: float) -> Bounds:
+    """Return bounds by the values beside the ends of the range, where noise was clipped.
+
+    A signal within the range lies no farther than an end, and its noise is normal. The distances d of the values from
+    that end, of those with 0 < d < t, are then stochastically at least those of a normal variable of mean 0, since the
+    ratio of both densities grows with d (Shaked and Shanthikumar, "Stochastic orders", 2007, theorem 1.C.1). The middle
+    of the range is t. A variance that rises with the signal does not change this. White noise is independent of that of
+    the pixel before, so that pixels after a value at the end, most of which lie on the ground, tell more.
+    """
+    low, high = float(values.min()), float(values.max())
+    shifts = SHIFTS if model.spectrum is None else SHIFTS[:1]
+    bounds: Bounds = []
+    for c, end in itertools.product(range(len(values)), (low, high)):
+        scale = math.sqrt(float(model.variance(torch.tensor([[end]]))) * _variance(model, c, 0, 0))
+        distance = (values[c : c + 1] - end).abs()
+        if scale == 0 or float((distance == 0).double().mean()) < AT_END:
+            continue
+        ends = [_moved(distance, *s, 1)[_moved(distance, *s, 0) == 0] if any(s) else distance for s in shifts]
+        bounds.append([_most_at_end(each, (high - low) / 2, step) / scale for each in ends])
+    return bounds
+
+
+def _most_at_end(distance: Tensor, middle: float, step: float) -> float:
+    """Return the largest deviation of noise on values that lie at some distances from an end, rounded to a step."""
+    beside = distance[(distance > 0) & (distance < middle)]
+    if len(beside) < FEWEST_BESIDE or int((distance == 0).sum()) * (1 - MOST_AT_END) > MOST_AT_END * len(beside):
+        return math.inf
+    first, last, most = step / 2, middle + step / 2, math.inf
+    for quantile in beside.quantile(torch.tensor(END_QUANTILES).to(beside)).tolist():
+        share = float((beside <= quantile).double().mean())
+        least = share - ERRORS * math.sqrt(share * (1 - share) / len(beside))
+
+        def excess(log: float, at: float = quantile + step / 2, least: float = least) -> float:
+            inside = ndtr(np.array([first, at, last]) / math.exp(log))
+            return float((inside[1] - inside[0]) / (inside[2] - inside[0])) - least
+
+        bounds = math.log(quantile / 8), math.log(8 * last)
+        if excess(bounds[1]) < 0 < excess(bounds[0]):
+            root: Any = brentq(excess, *bounds)
+            most = min(most, math.exp(root))
     return most
 
 
@@ -109,7 +173,7 @@ def _widest(
     return most
 
 
-def _near_ends(values: Float[Tensor, "channels height width"]) -> Bool[Tensor, "2 channels height width"]:
+def _near_ends(values: Channels) -> Bool[Tensor, "2 channels height width"]:
     """Return whether pixels are near others at the lower and the upper end of the range, where it may be clipped.
 
     An end with few values is none.
@@ -119,14 +183,19 @@ def _near_ends(values: Float[Tensor, "channels height width"]) -> Bool[Tensor, "
     return torch.nn.functional.max_pool2d(ends.float(), NEAR, 1, NEAR // 2) > 0
 
 
-def _equal(values: Float[Tensor, "channels height width"], part: Bool[Tensor, "channels height width"]) -> float:
-    """Return the share of neighbors in a part of a picture that are equal, 0 where the part is small."""
-    equal = number = 0
-    for shift in SHIFTS[1:]:
-        inside = _moved(part, *shift, 0) & _moved(part, *shift, 1)
-        equal += int(((_moved(values, *shift, 0) == _moved(values, *shift, 1)) & inside).sum())
-        number += int(inside.sum())
-    return equal / number if number > FEWEST * values.numel() else 0.0
+def _least_at_end(values: Channels, part: Bool[Tensor, "channels height width"]) -> float:
+    """Return the probability of values at an end beside others there, less its error, of an end with most of them.
+
+    It is that in a part of a picture, 0 in a small one.
+    """
+    least = 0.0
+    pairs = [[_moved(x, *shift, k) for k in (0, 1) for x in (values, part)] for shift in SHIFTS[1:]]
+    for end in (values.min(), values.max()):
+        beside = torch.cat([second[seen & also & (first == end)] for first, seen, second, also in pairs])
+        if len(beside) > FEWEST * values.numel():
+            share = float((beside == end).double().mean())
+            least = max(least, share - ERRORS * math.sqrt(share * (1 - share) / len(beside)))
+    return least
 
 
 def _moved(values: Tensor, rows: int, columns: int, end: int) -> Tensor:

@@ -64,9 +64,10 @@ def noise_level(signal: Signal) -> float:
         return units * row_noise(signal.detach().cpu().double().numpy())
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
-        means = local_means(signal, level)
-        level = white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means))
-        level = min(level, most_noise(picture, WHITE) / units)
+        if (most := most_noise(picture, WHITE) / units) == 0:
+            return 0.0
+        means = local_means(signal, level := min(level, most))
+        level = min(most, white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means)))
         return units * level if units * level > rounding_error(picture) else 0.0
     return units * level
 

@@ -99,9 +99,22 @@ def test_noise_of_less_than_a_step_is_that_of_rounding(generator):
     assert cn.estimate_noise(dithered).kind == "none"
 
 
-def test_where_all_values_are_near_the_ends_nothing_is_known(generator):
+def test_clipped_noise_on_white_is_bounded_by_its_own_half():
+    """The values below white are half-normal, so that their distances from it tell the deviation."""
+    generator = torch.Generator().manual_seed(4)
     picture = torch.ones(64, 64, 1) + 0.1 * torch.randn(64, 64, 1, generator=generator)
-    assert most_noise(picture.clamp(0, 1), ONE) == math.inf
+    assert 0.1 < most_noise(picture.clamp(0, 1), ONE) < 0.12
+
+
+def test_clipped_noise_on_thin_lines_is_told(generator):
+    """Lines five and seven pixels apart leave no flat window, and periodic ink is no noise."""
+    y, x = np.mgrid[:128, :128]
+    for ink in ((y % 5 == 0), (y % 7 == 0) | (x % 7 == 0)):
+        picture = torch.from_numpy(1.0 - ink)[..., None]
+        picture = picture + 0.02 * torch.randn(picture.shape, generator=generator)
+        picture = (255 * picture.clamp(0, 1)).round() / 255
+        model = cn.estimate_noise(picture)
+        assert model.kind == "white" and math.sqrt(model.floor) == pytest.approx(0.02, rel=0.2)
 
 
 @pytest.mark.parametrize("factor", [1.1, 1.3, 1.5, 1.9])
