@@ -468,23 +468,6 @@ def test_a_candidate_whose_numbers_the_likelihood_chose_stays_unless_another_is_
         assert found.weights().tolist() == np.eye(3)[chosen].tolist()
 
 
-@pytest.mark.parametrize("by_likelihood", [True, False])
-def test_a_gain_over_the_likeliest_candidate_counts_by_its_standard_error(by_likelihood):
-    """A gain of two standard errors moves three quarters of the weight, and one that is clear all of it."""
-    generator = np.random.default_rng(0)
-    own, other = generator.standard_normal((2, 60))
-    traits = [Traits(by_likelihood=by_likelihood, has_hidden=not by_likelihood), Traits()]
-    for factor in (0.8, 0.1):
-        errors = {0: own, 1: factor * other}
-        w = stacked_weights(np.array([[np.mean(errors[j] * errors[k]) for k in (0, 1)] for j in (0, 1)]), 60)
-        gain = own**2 - (w[0] * own + w[1] * errors[1]) ** 2
-        t = gain.mean() / (gain.std(ddof=1) / 60**0.5)
-        share = 1 - t**-2 if by_likelihood and factor == 0.8 else 1.0
-        assert t > 1 and (factor == 0.8) == (gain.mean() < 0.75 * np.mean(own**2))
-        expected = [1 - share * w[1], share * w[1]]
-        np.testing.assert_allclose(HiddenErrors(traits, errors, np.arange(60)).weights(), expected, atol=0.011)
-
-
 @pytest.mark.parametrize("nugget", [0.0, 0.8])
 def test_candidates_are_compared_on_where_noise_hides_what_they_gain(nugget):
     """The second candidate seems hardly worse; where much of the errors is noise, that is worth more samples."""
@@ -681,7 +664,7 @@ def test_what_needs_proof_has_a_weight_only_if_it_surely_lowers_the_error():
     for more, is_sure in ((0.3, False), (1.0, True)):
         errors = {0: least + more * generator.standard_normal(200), 1: least}
         for needs_proof in (False, True):
-            traits = [Traits(has_hidden=True), Traits(needs_proof=needs_proof)]
+            traits = [Traits(by_likelihood=True), Traits(needs_proof=needs_proof)]
             weight = HiddenErrors(traits, errors, np.arange(200)).weights()[1]
             assert (weight > 0.5) == (is_sure or not needs_proof), (more, needs_proof)
 
