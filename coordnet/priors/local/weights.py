@@ -96,7 +96,7 @@ def share_deviation(error: Float[Tensor, " n"], second: Float[Tensor, " n"], sha
 def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"], alike: int | float) -> float:
     """Return ``least_squares_share``, or 0 unless |e|² falls by ``MIN_IMPROVEMENT``, and by more than by chance.
 
-    So many errors are ``alike`` in the mean: those of the channels of a value, and those of neighbors in a gap. Along a
+    Errors of the channels of a value, and of neighbors in a gap, are alike, in groups of ``alike`` in the mean. Along a
     step that nothing relates to e, |e|² falls by 1/n of it in the mean, for n independent values. It has to fall by
     ``BY_CHANCE`` times as much: the square root of that is the share of the step relative to its standard error.
     """
