@@ -28,7 +28,7 @@ from coordnet.priors.local.denoising import Cleaned as ByPatches
 from coordnet.priors.local.denoising import LocalDenoiser
 from coordnet.priors.local.weights import ADDED, GROWTH, recorrupted
 from coordnet.priors.stack import Stack
-from coordnet.restore.weighed import by_denoiser, weigh
+from coordnet.restore.weighed import by_denoiser, is_within, weigh
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples, units_of
@@ -42,7 +42,6 @@ TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison diffe
 # Least power of the noise in any combination of channels, relative to the most at that frequency: of noise with a
 # spectrum, and of noise that is white in space, which keeps differences of colors that have hardly any.
 EVENED, EVENED_WHITE = 0.5, 0.1
-BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 DENOISER_WEIGHT = "denoiser_weight"  # name of a denoiser's weight among what was learned
 # Largest share of the noise's power in fine detail with which it counts as coarse: noise filtered by 1 pixel has up to
 # 0.05. Demosaiced noise has 0.4, and 0.2 dB would be lost.
@@ -173,8 +172,7 @@ def _groups(signal: Signal, noise: Noise) -> Groups:
 
 def in_range(clean: Signal, level: float) -> Signal:
     """Return an estimate as values in [0, 1] if nearly all are there, but for the noise's standard deviation."""
-    beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
-    return clean.clamp(0, 1) if beyond < BEYOND else clean
+    return clean.clamp(0, 1) if is_within(clean, level, 1.0) else clean
 
 
 def _together(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
@@ -332,15 +330,17 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Estimated:
     clean = CLEANERS[pilot.cleans_by]
     estimate, error, learned = clean(pilot, signal, noise)
     level = noise_level(signal) if noise.given else noise.level
+    model = NoiseModel(floor=level**2) if noise.is_plain else noise.model
 
-    def without(noisier: Signal, sigma: float) -> Signal:
-        return clean(pilot, noisier, Noise(sigma, given=True))[0]
+    def without(noisier: Signal, more: NoiseModel) -> Signal:
+        own = NoiseModel() if noise.is_plain else more
+        return clean(pilot, noisier, Noise(GROWTH * level, given=True, model=own))[0]
 
     seed = TRIAL_SEED + (noise.seed or 0)
-    weighed = weigh(denoiser, without, signal, level, noise.one, seed) if level > 0 else None
+    weighed = weigh(denoiser, without, signal, model, noise.one, seed) if level > 0 else None
     if not (weighed and weighed.weight):
         return estimate, error, learned
-    step = by_denoiser(denoiser, signal, estimate, level, noise.one, error) - estimate
+    step = by_denoiser(denoiser, signal, estimate, model, noise.one, error) - estimate
     weight = torch.tensor([[weighed.weight]], device=signal.device)
     expected = None if error is None else weighed.ratio * error
     return estimate + weighed.weight * step, expected, {**learned, DENOISER_WEIGHT: weight}

@@ -98,8 +98,9 @@ def denoise(
         is expected to take less than five minutes for, and summed with the weights found there: mostly the local one
         alone for a photograph, kriging for a field without edges, and total variation beside others for one with
         constant parts. In rows of up to 32,768 samples they are all but the local one. Other signals take the adaptive
-        one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. Kriging,
-        total variation, and a prior of your own without a filter, are fitted to all samples, with their noise.
+        one, which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added; a
+        camera's noise is made white for it, and it has no part where noise has a spectrum or is Rician. Kriging, total
+        variation, and a prior of your own without a filter, are fitted to all samples, with their noise.
     rate : float, optional
         Samples per second of a sound. The hum of the mains, at 50 or 60 Hz and multiples of it, is looked for and
         removed before other noise (see ``without_hum``).
@@ -128,10 +129,9 @@ def denoise(
     ------
     ValueError
         If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
-        standard deviation, there are more than four axes, the prior is another one or takes no such noise (a denoiser
-        takes white noise), values are negative for Rician noise, ``noise`` is colored or a camera's though sigma is
-        given, or the signal does not show its spectrum. Also if the memory does not suffice for a block or a chunk of a
-        Dask array.
+        standard deviation, there are more than four axes, the prior is another one or takes no such noise, values are
+        negative for Rician noise, ``noise`` is colored or a camera's though sigma is given, or the signal does not show
+        its spectrum. Also if the memory does not suffice for a block or a chunk of a Dask array.
 
     Notes
     -----

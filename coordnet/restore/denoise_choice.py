@@ -135,17 +135,15 @@ def _chosen_prior(
 ) -> tuple[Prior, dict[str, float] | None]:
     """Return the prior for a signal, and what decided; a denoiser is weighed against the one that suits the signal.
 
-    A ``ValueError`` is raised for a denoiser of noise that is not white: its weight needs noise alike on all values.
+    It has no part where the noise has a spectrum, or is that of magnitudes: no transform makes such noise white.
     """
-    if isinstance(asked, Denoiser) and not noise.is_plain:
-        expected = f"local or adaptive for {noise.model.kind} noise, or a denoiser with noise white"
-        raise _checks.wrong("prior", expected, asked.text)
     if isinstance(asked, Denoiser) and values.ndim not in (3, 4):
         raise _checks.wrong("signal", "a picture, a clip or a volume for a denoiser", tuple(values.shape))
     if asked is not None and not isinstance(asked, Denoiser):
         return asked, None
     better, tried = _suited_prior(values, noise, seed)
-    return (better if asked is None else replace(asked, pilot=better)), tried
+    takes_noise = noise.model.spectrum is None and not noise.model.magnitude
+    return (replace(asked, pilot=better) if asked is not None and takes_noise else better), tried
 
 
 def _suited_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:

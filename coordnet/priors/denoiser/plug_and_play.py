@@ -45,16 +45,6 @@ class Scale:
         low, high = (float(end) for end in (known + means).aminmax())
         return cls(low - means, high - low or 1.0)
 
-    @classmethod
-    def of_noisy(cls, estimate: Tensor, level: float, one: float) -> "Scale":
-        """Return the scale of an estimate of values with noise of a standard deviation.
-
-        A picture from 0 to ``one`` stays as it is, dark or not: its range is known. Estimates go beyond it by about the
-        noise.
-        """
-        (low, high), beyond = (float(end) for end in estimate.aminmax()), 2 * level
-        return cls(0.0, one) if -beyond <= low and level < high <= one + beyond else cls.of(estimate)
-
     def into(self, f: Tensor) -> Tensor:
         """Return values in units of the span, from the least one on."""
         return (f - self.low) / self.span

@@ -26,11 +26,12 @@ from coordnet.priors.local.weights import (
     typical,
 )
 from coordnet.restore import weighed as weighed_module
-from coordnet.restore.weighed import by_denoiser, weigh
+from coordnet.restore.weighed import Stabilized, by_denoiser, weigh
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
 SIDE = 20
+WHITE = cn.NoiseModel(floor=0.01)
 TRUTH = synthetic_photograph(SIDE, SIDE)
 BLUR = cn.operators.Blur(torch.full((5, 5), 1 / 25), (SIDE, SIDE))
 KNOWN = torch.rand(SIDE, SIDE, generator=torch.Generator().manual_seed(0)) < 0.4
@@ -123,7 +124,7 @@ def weighed_against_an_offset(side, offset, height, seed):
     chessboard = height * (1 - 2 * ((x + x[:, None]) % 2))
     noisy = 0.5 + 0.1 * torch.randn(side, side, 1, generator=torch.Generator().manual_seed(seed))
     known = cn.Denoiser(lambda x, sigma: (0.5 + chessboard).expand_as(x), channels=1, multiple=1)
-    return weigh(known, lambda noisier, sigma: torch.full_like(noisier, 0.5 + offset), noisy, 0.1, 1.0, seed + 1)
+    return weigh(known, lambda noisier, _: torch.full_like(noisier, 0.5 + offset), noisy, WHITE, 1.0, seed + 1)
 
 
 def test_added_noise_gives_nearly_the_weight_of_two_errors_that_are_known():
@@ -140,7 +141,8 @@ def test_a_denoiser_that_changes_nothing_has_no_weight_where_few_points_tell_the
     for side, known in ((24, False), (240, True)):
         noisy = 0.5 + 0.1 * torch.randn(side, side, 1, generator=torch.Generator().manual_seed(side))
         unchanged = cn.Denoiser(identity, channels=1, multiple=1)
-        found = weigh(unchanged, lambda noisier, sigma: torch.full_like(noisier, 0.5), noisy, 0.08, 1.0, 7)
+        model = cn.NoiseModel(floor=0.08**2)
+        found = weigh(unchanged, lambda noisier, _: torch.full_like(noisier, 0.5), noisy, model, 1.0, 7)
         assert bool(found.weight) == known
         if known:
             share = (0.1**2 / 0.08**2 - 1) / (0.1**2 / 0.08**2 + ADDED**2)
@@ -163,7 +165,7 @@ def test_noise_is_added_as_clipping_left_it():
     mean, given = torch.where(torch.arange(100) < 20, 0.0, 0.5).expand(100, 100).unsqueeze(-1), []
     noisy = (mean + 0.1 * torch.randn(mean.shape, generator=torch.Generator().manual_seed(1))).clamp(0, 1)
     unchanged = cn.Denoiser(identity, channels=1, multiple=1)
-    weigh(unchanged, lambda noisier, sigma: given.append(noisier) or noisier, noisy, 0.1, 1.0, 1)
+    weigh(unchanged, lambda noisier, _: given.append(noisier) or noisier, noisy, WHITE, 1.0, 1)
     more = (given[0] - noisy)[..., 0]
     left = math.sqrt(1 / 2 - 1 / (2 * math.pi))
     assert float(more[:, :18].std() / more[:, 22:].std()) == pytest.approx(left, rel=0.15)  # of means that vary
@@ -183,10 +185,19 @@ def test_layers_are_rounded_where_the_error_to_expect_hides_it(monkeypatch):
         weighed_module, "LatticeDenoiser", lambda *_, rounded_from: asked.append(rounded_from) or Mean()
     )
     noisy = torch.rand(16, 16, 3, generator=torch.Generator().manual_seed(1))
+    model = cn.NoiseModel(floor=1e-4)
     for error in (None, 1e-4, 1e-2):
-        by_denoiser(cn.Denoiser(identity), noisy, noisy, 0.01, 1.0, error)
-    by_denoiser(cn.Denoiser(identity), 100 * noisy, 100 * noisy, 0.01, 1.0, 1e-2)
+        by_denoiser(cn.Denoiser(identity), noisy, noisy, model, 1.0, error)
+    by_denoiser(cn.Denoiser(identity), 100 * noisy, 100 * noisy, model, 1.0, 1e-2)
     assert asked == [math.inf, math.inf, 0.0, math.inf]
+
+
+@pytest.mark.parametrize(("count", "one"), [(5, 1.0), (20, 2.0)])
+def test_few_values_beyond_the_range_of_pictures_do_not_change_it(count, one):
+    pilot, levels = torch.full((1000, 1, 1), 0.5), []
+    pilot[:count], pilot[-1] = 2.0, 0.0
+    by_denoiser(cn.Denoiser(lambda x, sigma: levels.append(sigma) or x), pilot, pilot, WHITE, 1.0, None)
+    assert levels == pytest.approx(8 * [math.sqrt(3) * 0.1 / one])
 
 
 def test_a_denoiser_has_no_weight_where_noise_hides_which_estimate_is_better():
@@ -598,14 +609,51 @@ def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimat
         assert made.report.noise["kind"] == "white"
 
 
+@pytest.mark.parametrize("model", [cn.NoiseModel(gain=0.02, floor=0.001), cn.NoiseModel(floor=0.01)])
+def test_stabilized_noise_is_white_and_the_mean_of_it_gives_that_of_the_values(model, generator):
+    values = torch.linspace(0.1, 1.0, 10, dtype=torch.float64)
+    noise = torch.randn(100_000, 10, generator=generator, dtype=torch.float64)
+    stabilized = Stabilized(model).into(values + model.variance(values).sqrt() * noise)
+    torch.testing.assert_close(stabilized.std(0), torch.ones(10).double(), atol=0.04, rtol=0)
+    torch.testing.assert_close(Stabilized(model).back(stabilized.mean(0)), values, atol=2e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_a_camera_s_noise_is_removed_by_a_denoiser_that_sees_it_white(generator):
+    """The denoiser knows the stabilized picture, in the range of that of one from 0 to 1."""
+    truth, given = 0.2 + 0.7 * synthetic_photograph(32, 32), []
+    model = cn.NoiseModel(gain=0.02, floor=0.001)
+    noisy = truth + model.variance(truth).sqrt() * torch.randn(truth.shape, generator=generator)
+    low, high = Stabilized(model).into(torch.tensor([0.0, 1.0]))
+    targets = [(t.movedim(-1, 0) - low) / (high - low) for t in symmetric(Stabilized(model).into(truth))]
+
+    def clean(x, sigma):
+        known = min(targets, key=lambda t: float((t - x[0]).square().mean()))
+        given.append(float((x[0] - known).std()) / sigma)
+        return known.unsqueeze(0)
+
+    ours = cn.denoise(noisy, noise=model)
+    made = cn.denoise(noisy, noise=model, prior=cn.Denoiser(clean))
+    assert given[-1] == pytest.approx(1, abs=0.1)
+    assert made.report.prior == "denoiser" and made.report.noise["kind"] == "camera"
+    assert cn.psnr(made.signal, truth) > cn.psnr(ours.signal, truth) + 5
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "kind"),
-    [(cn.NoiseModel(gaussian_spectrum(1.0, 3), floor=0.01), "colored"), (cn.NoiseModel(gain=0.03), "camera")],
-    ids=["colored", "camera"],
+    "model",
+    [
+        cn.NoiseModel(gaussian_spectrum(1.0, 3), floor=0.01),
+        cn.NoiseModel(gain=0.03),
+        cn.NoiseModel(floor=0.01, magnitude=True),
+    ],
+    ids=["colored", "camera", "rician"],
 )
-def test_noise_that_is_not_white_is_refused_with_a_denoiser(model, kind):
-    with pytest.raises(ValueError, match=f"`prior`: expected local or adaptive for {kind} noise, or .*:identity$"):
-        cn.denoise(TRUTH, noise=model, prior=cn.Denoiser(identity))
+@UNSUITED
+def test_noise_of_other_kinds_is_removed_as_without_a_denoiser_that_does_not_suit(model, f):
+    noisy = GIVEN["denoise"][0].abs()
+    ours, found = (cn.denoise(noisy, noise=model, prior=prior) for prior in ("auto", cn.Denoiser(f)))
+    assert torch.equal(found.signal, ours.signal) and found.report.prior == ours.report.prior
 
 
 def test_signals_that_are_no_pictures_are_not_denoised_with_a_denoiser():
