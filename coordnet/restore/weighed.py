@@ -134,7 +134,7 @@ def is_within(estimate: Signal, level: float, one: float) -> bool:
 
 def _level(model: NoiseModel, values: Signal) -> float:
     """Return the standard deviation of the noise in the mean over a signal with some values."""
-    return math.sqrt(float((model.floor + model.gain * values.clamp(min=0)).double().mean()))
+    return math.sqrt(float(model.variance(values).double().mean()))
 
 
 def _clipped(noisy: Signal, model: NoiseModel) -> ClippedNoise:

@@ -3,9 +3,12 @@
 import pytest
 import torch
 
+import coordnet as cn
 from coordnet.plans.hold_out import HeldOut
-from coordnet.priors.denoiser.trust import BLOCK, LEAST_WEIGHT, count_blocks, weight_at_hidden
+from coordnet.priors.denoiser.prior import DenoiserPlan
+from coordnet.priors.denoiser.trust import BLOCK, LEAST_WEIGHT, count_blocks, relative_step, weight_at_hidden
 from coordnet.priors.local.weights import BY_CHANCE, least_squares_weight
+from tests.helpers import synthetic_photograph
 
 SIDE = 6 * BLOCK
 
@@ -71,6 +74,26 @@ def test_a_small_share_of_large_steps_has_no_weight(generator):
         assert least_squares_weight(*errors, 1) == pytest.approx(share, rel=0.15)
         given = weight_at_hidden(known, second, has_noise=False)
         assert given == (0 if share < LEAST_WEIGHT else least_squares_weight(*errors, 1))
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.5, 0.5), (1.0, 1.0), (2.0, 1.0)])
+def test_a_denoiser_has_less_weight_where_it_changes_less_than_at_hidden_samples(factor, expected, monkeypatch):
+    """Its steps are 0.8 of what the estimate without it lacks at hidden samples, and a multiple of 1 elsewhere."""
+    truth = synthetic_photograph(20, 20)
+    known = torch.rand(20, 20, generator=torch.Generator().manual_seed(0)) < 0.6
+    samples = cn.sample(truth, known.float())
+    plan = cn.Denoiser(lambda x, sigma: x).plan(cn.FourierEncoding.like(samples), samples.geometry)
+    signal = samples.values.movedim(-1, 0).unsqueeze(0)
+    before = cn.Local().plan(cn.FourierEncoding.like(samples), samples.geometry).solve_and_hold_out(signal)
+    held_out = before[1]
+    size = float(
+        (held_out.values - held_out.estimate)[held_out.hidden.expand_as(held_out.values)].square().mean().sqrt()
+    )
+    steps = iter([0.8 * (held_out.values - held_out.estimate), torch.full_like(held_out.values, 0.8 * factor * size)])
+    monkeypatch.setattr(DenoiserPlan, "_filled", lambda _, start, *others: start + next(steps))
+    report = plan.solve_and_hold_out(signal, {"local": before})[0].report
+    assert report.weight == pytest.approx(expected, rel=1e-3)
+    assert relative_step(torch.zeros(3), torch.ones(3)) == 1
 
 
 def test_channels_share_blocks_and_frames_do_not():
