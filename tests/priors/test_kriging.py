@@ -32,7 +32,7 @@ from coordnet.plans.matern import (
 from coordnet.priors.kriging import scale_search
 from coordnet.priors.kriging.lattice_plans import KRIGED_SHARES
 from coordnet.priors.kriging.plan import POINTS_SHARE, predicted
-from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, searched
+from coordnet.priors.kriging.scale_search import RELATIVE_SCALES, likeliest, searched
 from coordnet.priors.plates.prior import NEARLY
 from coordnet.priors.snapped import Snapped
 from coordnet.priors.stack import trial
@@ -571,3 +571,28 @@ def test_kriged_points_of_a_volume_depend_on_the_nodes_by_quintic_blends(generat
     fit = cn.fit(cn.points(points.numpy(), wave(points).numpy()), prior=cn.Kriging(math.inf, None, 0.0))
     error = torch.as_tensor(fit(places)).ravel() - wave(places)
     assert float(error.square().mean()) < 1e-6 * float(wave(points).var())
+
+
+@pytest.mark.parametrize("seed", [4, 7, 10])
+def test_points_of_a_rough_row_have_noise_only_if_it_was_added(seed):
+    """By the greatest likelihood alone these Brownian motions have noise, and one of them is smooth beside."""
+    generator = np.random.default_rng(seed)
+    x = np.sort(generator.random(60))
+    rough = np.cumsum(generator.standard_normal(60) * np.sqrt(np.diff(x, prepend=0)))
+    smooth = np.sin(6 * x) + 0.1 * generator.standard_normal(60)
+    geometry = cn.ScatteredPoints((100,), torch.from_numpy(x)[:, None])
+    plain, noisy = (
+        cn.fit(cn.Samples(geometry, torch.from_numpy(y)[:, None]), prior=cn.Kriging()).report for y in (rough, smooth)
+    )
+    assert (plain.smoothness, plain.nugget) == (0.5, 0.0) and noisy.nugget > 0
+
+
+def test_noise_is_taken_where_it_gains_more_than_the_doubt():
+    x = np.arange(40.0)[:, None]
+    y = process(1.5, 10.0, 40, 0) + 0.1 * np.random.default_rng(0).standard_normal(40)
+    block, one, nuggets = (x, np.ones(40), y[:, None, None]), cn.Kriging(1.5, 10.0), np.array([0.0, 0.01, 0.1])
+    found = restricted_likelihoods(decomposed(one.covariance(x, x)), y[:, None, None], nuggets)[0][0]
+    gain = found[1:].max() - found[0]
+    assert gain > 1
+    for doubt, expected in ((gain - 0.01, nuggets[found.argmax()]), (gain + 0.01, 0.0)):
+        assert likeliest([block], nuggets, [one], doubt)[1].nugget == expected

@@ -16,7 +16,7 @@ from coordnet.linalg.borders import continue_smoothly
 from coordnet.networks.fit_reports import FitReport, KrigingReport
 from coordnet.plans.matern import MOST_DENSE, kriged
 from coordnet.plans.plan import Fitted, Plan
-from coordnet.priors.kriging.scale_search import KrigingParameters, P, left_out_error, likeliest, searched
+from coordnet.priors.kriging.scale_search import GAIN, KrigingParameters, P, left_out_error, likeliest, searched
 from coordnet.priors.plates.field import Field, dimensions
 from coordnet.priors.plates.prior import CLOSE
 from coordnet.sampling.samples import Geometry
@@ -112,14 +112,17 @@ def predicted(
 def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *samples"]) -> P:
     """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
 
-    The likelihood is that of blocks of the samples (``likeliest``).
+    The likelihood is that of blocks of the samples (``likeliest``). Points of a row are taken to have noise only where
+    that gains ``GAIN``: a rough row looks like a smooth one with noise, but its points are to be interpolated.
     """
     known, x, weights = _places(geometry)
     roots = np.sqrt(weights)
     y = values.cpu().double().flatten(1)[:, known].T.numpy() * roots[:, None]
     distance = float(np.prod(np.ptp(x, axis=0) + 1) / len(x)) ** (1 / dimensions(geometry.grid))
-    blocks = [(x[near], roots[near], y[near, None]) for near in _blocks(x, are_points=_are_points(geometry))]
-    tried, error = partial(likeliest, blocks, prior.nuggets), partial(left_out_error, blocks)
+    are_points = _are_points(geometry)
+    blocks = [(x[near], roots[near], y[near, None]) for near in _blocks(x, are_points=are_points)]
+    doubt = GAIN if are_points and dimensions(geometry.grid) == 1 else 0.0
+    tried, error = partial(likeliest, blocks, prior.nuggets, doubt=doubt), partial(left_out_error, blocks)
     return searched(prior, distance, geometry.grid, tried, error)
 
 
