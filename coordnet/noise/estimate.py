@@ -27,12 +27,14 @@ from coordnet.noise.evidence import (
     FLAT,
     MIRRORED,
     MIRRORED_ALONE,
+    MISFIT,
     QUANTILES,
     band_powers,
     differences_show,
     is_gaussian,
     is_uneven,
     mirrored_share,
+    noise_bands,
     shown_power,
     steepest_slope,
 )
@@ -240,9 +242,11 @@ def _supported_by_factors(
     least = MIRRORED if is_cube else MIRRORED_ALONE
     if (is_single or is_cube) and mirrored_share(windows, factors.spectra[-1]) < least:
         return None
-    bands = band_powers(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
+    if is_cube and factors.misfit > MISFIT:
+        return None
+    bands = noise_bands(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0))
     if float(bands.max() / bands.min()) < FLAT:
-        return _white(factors, float(bands[BANDS // 2 :].mean()))
+        return _white(factors, float(bands[-2:].mean()))
     is_picture = is_single and len(windows.shape) == 2
     if is_picture and not is_compressed and (grain := _gray_grain(values, windows.rotation)) is not None:
         return grain

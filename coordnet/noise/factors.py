@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import nnls
 from torch import Tensor
 
-from coordnet.noise.windows import Windows, squared_frequencies
+from coordnet.noise.windows import Windows, misfit, squared_frequencies
 from coordnet.sampling.noise_model import NoiseModel
 
 POWERS = (2.0, 4.0)  # the signal's energy in a window falls as these powers of the frequency
@@ -36,9 +36,9 @@ MISFIT = 2.0  # weight of the misfit of a window beside the share of its signal
 BIN_WINDOWS = 16  # windows in each part at least
 BEYOND = 1.25  # parts whose variance is larger than the line by this factor have texture, and count little
 DECONVOLUTIONS = 40  # updates that free the spectrum from the windows' taper
-# Cycles per pixel between which windows of pictures show the spectrum of the noise. Below, the power laws take most of
-# it: of noise filtered by a Gaussian of 0.6 to 0.8 pixels 10 to 40 % of the power was found there.
-SHOWN_BAND = (0.13, 0.3)
+# Cycles per window between which windows show the spectrum of the noise. Below, the power laws take most of it in
+# pictures: of noise filtered by a Gaussian of 0.6 to 0.8 pixels 10 to 40 % of the power was found there.
+SHOWN_MODES = (2.08, 4.8)
 FAINT = 0.1  # power relative to the largest that is shown, below which a frequency counts little for what is not shown
 UNCORRELATED = 1e-6  # covariance of rotated channels relative to the largest power, as by rounding
 MOST_RAISED = 2.0  # power to which the lowest frequencies are raised at most, relative to the largest that is shown
@@ -156,6 +156,7 @@ class NoiseFactors:
 
     spectra: Float[Tensor, "channels modes"]
     line: Line
+    misfit: float  # that of the flattest windows of the first channel, where windows show the noise; see ``misfit``
 
 
 def factors_of(windows: Windows) -> NoiseFactors:
@@ -183,7 +184,9 @@ def factors_of(windows: Windows) -> NoiseFactors:
             line = _line(factors[: max(1, len(factors) - 1)], chosen, brightness, parts)
         shares = [SHARES[c == len(spectra) - 1 and c > 0] for c in range(len(spectra))]
         chosen = [_flattest(f, parts, share) for f, share in zip(factors, shares, strict=True)]
-    return NoiseFactors(spectra.double(), line)
+    flattest = factors[0].at(chosen[0])
+    unlike = misfit((flattest.energy / flattest.noise)[:, _is_shown(windows.radius, windows.shape)])
+    return NoiseFactors(spectra.double(), line, unlike)
 
 
 def _parts(brightness: Float[Tensor, " windows"]) -> list[Int[Tensor, " rows"]]:
@@ -250,7 +253,7 @@ def deconvolved(
 
 
 def completed(model: NoiseModel, windows: Windows) -> NoiseModel:
-    """Return the colored noise of a picture, whose power at the lowest frequencies follows from that above.
+    """Return the colored noise of a signal, whose power at the lowest frequencies follows from that above.
 
     The spectra of the rotated channels, which are uncorrelated, are at most what their ``quadratic`` leads to, where
     windows saw them, since textures have most of their power there. Freed from the windows' taper they are at least
@@ -258,40 +261,44 @@ def completed(model: NoiseModel, windows: Windows) -> NoiseModel:
     frequencies.
     """
     spectrum, rotation = model.spectrum, windows.rotation
-    if spectrum is None or spectrum.ndim != 4:
+    if spectrum is None:
         return model
-    covariance = torch.einsum("ic,ijyx,jd->yxcd", rotation, spectrum, rotation)
-    power = covariance.diagonal(dim1=2, dim2=3)
+    grid = tuple(spectrum.shape[2:])
+    covariance = torch.einsum("ic,ijf,jd->fcd", rotation, spectrum.flatten(2), rotation)
+    power = covariance.diagonal(dim1=1, dim2=2)
     if float((covariance - torch.diag_embed(power)).abs().max()) > UNCORRELATED * float(power.max()):
         return model
-    power = power.clamp(min=LEAST_ENERGY * float(power.mean())).flatten(0, 1).mT
+    power = power.clamp(min=LEAST_ENERGY * float(power.mean())).mT
     flat, squares = windows.seen.sum(1), squared_frequencies(windows.shape)[1:]
     seen = power @ windows.seen.mT / flat
-    bounded = torch.where(_is_low(squares), torch.minimum(seen, quadratic(seen, squares)), seen)
-    power, squares = deconvolved(bounded * flat, windows.seen, power), squared_frequencies(tuple(spectrum.shape[2:]))
-    largest = power[:, _is_shown(squares)].amax(1, keepdim=True)
-    least = torch.minimum(quadratic(power, squares), MOST_RAISED * largest)
-    power = torch.where(_is_low(squares), torch.maximum(power, least), power).unflatten(1, spectrum.shape[2:])
-    return replace(model, spectrum=torch.einsum("ic,cyx,jc->ijyx", rotation, power, rotation))
+    shown, is_low = _is_shown(windows.radius, windows.shape), _is_low(windows.radius, windows.shape)
+    bounded = torch.where(is_low, torch.minimum(seen, quadratic(seen, squares, shown)), seen)
+    power, squares = deconvolved(bounded * flat, windows.seen, power), squared_frequencies(grid)
+    radius = squares.sum(1).sqrt()
+    shown, is_low = _is_shown(radius, windows.shape), _is_low(radius, windows.shape)
+    least = torch.minimum(quadratic(power, squares, shown), MOST_RAISED * power[:, shown].amax(1, keepdim=True))
+    power = torch.where(is_low, torch.maximum(power, least), power)
+    return replace(model, spectrum=torch.einsum("ic,cf,jc->ijf", rotation, power, rotation).unflatten(2, grid))
 
 
-def quadratic(power: Float[Tensor, "c modes"], squares: Float[Tensor, "modes 2"]) -> Float[Tensor, "c modes"]:
-    """Return what power spectra at some squared frequencies of a picture lead to from those that windows show.
+def quadratic(
+    power: Float[Tensor, "c modes"], squares: Float[Tensor, "modes axes"], shown: Bool[Tensor, " modes"]
+) -> Float[Tensor, "c modes"]:
+    """Return what power spectra at some squared frequencies lead to from those that windows show.
 
     The logarithm of the power of noise that was filtered over a short range is smooth, and that of a Gaussian filter is
-    quadratic, also beneath a taper: a polynomial a + b fy² + c fx² is fitted by least squares where windows show the
-    noise.
+    quadratic, also beneath a taper: a polynomial a + Σ b f² is fitted by least squares where windows show the noise.
     """
-    terms, shown = torch.cat([torch.ones_like(squares[:, :1]), squares], 1), _is_shown(squares)
+    terms = torch.cat([torch.ones_like(squares[:, :1]), squares], 1)
     found = power[:, shown]
     weight = (found / (found + FAINT * found.amax(1, keepdim=True))).sqrt().unsqueeze(2)
     fit = torch.linalg.lstsq(weight * terms[shown], weight * found.log().unsqueeze(2)).solution
     return (fit[..., 0] @ terms.mT).exp()
 
 
-def _is_low(squares: Float[Tensor, "modes axes"]) -> Bool[Tensor, " modes"]:
-    return squares.sum(1) < SHOWN_BAND[0] ** 2
+def _is_low(radius: Float[Tensor, " modes"], shape: tuple[int, ...]) -> Bool[Tensor, " modes"]:
+    return radius < SHOWN_MODES[0] / max(shape)
 
 
-def _is_shown(squares: Float[Tensor, "modes axes"]) -> Bool[Tensor, " modes"]:
-    return ~_is_low(squares) & (squares.sum(1) <= SHOWN_BAND[1] ** 2)
+def _is_shown(radius: Float[Tensor, " modes"], shape: tuple[int, ...]) -> Bool[Tensor, " modes"]:
+    return ~_is_low(radius, shape) & (radius <= SHOWN_MODES[1] / max(shape))

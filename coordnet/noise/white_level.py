@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.noise.patch_energies import LOW, are_alike, likeliest_noise, patch_energies
-from coordnet.noise.windows import FAINTEST, Windows, doubled, expected_energy
+from coordnet.noise.windows import FAINTEST, Windows, doubled, expected_energy, misfit
 
 LEAST_FREQUENCY = 0.1  # cycles per pixel below which modes do not count: there slopes and edges have most energy
 # The power of a texture falls as these powers of the frequency, times exp(-f²/c²), with c in cycles per pixel, where it
@@ -152,7 +152,7 @@ def noise_beside_textures(
         growth = (posterior * (energy @ weight.mT)).sum() / (posterior.sum(0) @ (weight * mean).sum(1))
         noise = max(noise * float(growth), LEAST_NOISE)
     mean = noise + textures
-    if _misfit(energy / (_densities(energy, mean, probability).softmax(1) @ mean)) > MISFIT:
+    if misfit(energy / (_densities(energy, mean, probability).softmax(1) @ mean)) > MISFIT:
         return 1.0, False
     return noise, _gain(energy, alone, noise) <= 0
 
@@ -178,11 +178,6 @@ def _densities(
 ) -> Float[Tensor, "windows textures"]:
     """Return the logarithms of the densities of windows that have textures whose modes have some ``mean`` energies."""
     return probability.log() - INDEPENDENT * (energy @ mean.reciprocal().mT + mean.log().sum(1))
-
-
-def _misfit(relative: Energies) -> float:
-    """Return how much energies, relative to their expected ones, differ within a window, in the median over windows."""
-    return float((relative.mean(1).log() - relative.clamp(min=1e-12).log().mean(1)).median())
 
 
 def _one_of_pairs(shape: tuple[int, ...]) -> Bool[Tensor, " modes"]:

@@ -89,6 +89,15 @@ def expected_energy(variance: Float[Tensor, "*grid channels"], shape: tuple[int,
     return (tiles * _taper(shape).square()).flatten(2).sum(2)
 
 
+def misfit(relative: Float[Tensor, "windows modes"]) -> float:
+    """Return how much energies, relative to their expected ones, differ within a window, in the median over windows.
+
+    It is the logarithm of the ratio of their arithmetic to their geometric mean: of the exponential variables that
+    noise has it is 0.577, Euler's constant, at most.
+    """
+    return float((relative.mean(1).log() - relative.clamp(min=1e-12).log().mean(1)).median())
+
+
 def with_energy(variance: Float[Tensor, " channels"], axes: int) -> Bool[Tensor, " channels"]:
     """Return which rotated channels have energy, by ascending variance in the signal's units and its number of axes.
 

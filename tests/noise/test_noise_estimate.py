@@ -10,7 +10,7 @@ import coordnet as cn
 from coordnet.noise.drawn import is_drawn
 from coordnet.noise.estimate import STEEP, required_noise
 from coordnet.noise.evidence import steepest_slope
-from coordnet.noise.factors import SHOWN_BAND, Factors, Line, completed, deconvolved, factors_of, quadratic
+from coordnet.noise.factors import SHOWN_MODES, Factors, Line, completed, deconvolved, factors_of, quadratic
 from coordnet.noise.windows import Windows, doubled, seen_through_taper, squared_frequencies
 from coordnet.restore.denoise_choice import settled
 from tests.helpers import synthetic_photograph
@@ -95,13 +95,13 @@ def test_the_level_of_noise_of_short_range_is_found(width, generator):
     assert math.sqrt(cn.estimate_noise(truth + noise).floor) == pytest.approx(0.1, rel=0.08)
 
 
-@pytest.mark.parametrize("widths", [(0.7, 0.7), (0.5, 1.0)])
+@pytest.mark.parametrize("widths", [(0.7, 0.7), (0.5, 1.0), (0.7, 0.5, 0.9)])
 def test_the_lowest_frequencies_of_a_gaussian_filter_follow_from_the_others(widths):
-    squares = squared_frequencies((32, 24))
+    squares = squared_frequencies((32, 24, 8)[: len(widths)])
     power = torch.exp(-4 * math.pi**2 * squares @ torch.tensor(widths).double().square())[None]
-    torch.testing.assert_close(quadratic(power * torch.tensor([[2.0], [3.0]]), squares)[1], 3 * power[0])
-    hidden = torch.where(squares.sum(1) < SHOWN_BAND[0] ** 2, 9.0, power)
-    torch.testing.assert_close(quadratic(hidden, squares), power)
+    radius = squares.sum(1).sqrt()
+    hidden = torch.where(radius < 0.13, 9.0, power) * torch.tensor([[2.0], [3.0]])
+    torch.testing.assert_close(quadratic(hidden, squares, (radius >= 0.13) & (radius < 0.3))[1], 3 * power[0])
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 4.0])
@@ -119,7 +119,7 @@ def test_the_lowest_frequencies_of_completed_noise_are_neither_lost_nor_the_text
     def model(power):
         return cn.NoiseModel(torch.einsum("ic,cyx,jc->ijyx", rotation, power, rotation), floor=1.0)
 
-    given = torch.where(squares < SHOWN_BAND[0] ** 2, factor, 1.0) * full
+    given = torch.where(squares.sqrt() < SHOWN_MODES[0] / 16, factor, 1.0) * full
     made = completed(model(given), windows)
     found = torch.einsum("ic,ijyx,jd->cdyx", rotation, made.floor * made.spectrum, rotation)
     torch.testing.assert_close(found[0, 1], torch.zeros(32, 32).double(), atol=1e-9, rtol=0)
@@ -310,6 +310,18 @@ def test_a_toned_picture_is_a_gray_one(generator):
     assert toned.kind == gray.kind == "colored"
     power = torch.diagonal(toned.autocovariance[:, :, 0, 0]) * toned.floor
     torch.testing.assert_close(power, tone.square() * gray.floor, rtol=0.2, atol=0)
+
+
+@pytest.mark.parametrize(("width", "level", "kind"), [(0, 0.0, "white"), (0, 0.02, "white"), (0.7, 0.05, "colored")])
+def test_the_noise_of_a_small_volume_is_not_its_surfaces(width, level, kind, generator):
+    """Most windows have a part of the surface of two balls, and few have none."""
+    z, y, x = (t / 32 for t in torch.meshgrid(*[torch.arange(32, dtype=torch.float64)] * 3, indexing="ij"))
+    first, second = (z - 0.5) ** 2 + (y - 0.5) ** 2 + (x - 0.4) ** 2, (z - 0.3) ** 2 + (y - 0.6) ** 2 + (x - 0.7) ** 2
+    truth = (first < 0.09).double() + 0.5 * (second < 0.04).double() + 0.2 * x
+    noise = torch.from_numpy(gaussian_filter(torch.randn(truth.shape, generator=generator).double().numpy(), width))
+    model = cn.estimate_noise((truth + level * noise / noise.std()).unsqueeze(3))
+    assert model.kind == kind
+    assert math.sqrt(model.floor) == pytest.approx(level, rel=0.12, abs=1e-3)
 
 
 def moving(texture, step):
