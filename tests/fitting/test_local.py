@@ -121,6 +121,14 @@ def test_moments_are_sums_of_posterior_covariances_and_products_of_means(gaussia
     torch.testing.assert_close(moments, expected)
 
 
+def test_classes_without_patches_have_no_moments(gaussians, observed):
+    y, known, candidates = observed
+    groups = gaussians.groups(y, known, torch.ones_like(candidates[:, :1]))
+    ones = torch.ones(len(y), dtype=torch.float64)
+    moments = gaussians.moments(groups, ones, torch.ones(2, dtype=torch.float64))
+    assert moments.abs().amax((1, 2)).gt(0).nonzero().tolist() == [[1]]
+
+
 def test_patches_that_a_class_misses_leave_its_covariance_positive_definite(generator):
     """A moving edge in a still clip: y is a thousand times the standard deviation in the class's directions."""
     vectors = torch.linalg.qr(torch.randn(24, 24, generator=generator, dtype=torch.float64)).Q

@@ -181,12 +181,13 @@ class Gaussians:
     ) -> Float[Tensor, "classes size size"]:
         """Return the weighted sums of E[xxᵀ | y] - S over the pairs of each class, in a weighted mean over channels.
 
-        H is summed in double precision: α is y/s² where a class misses a patch, as at an edge in a still scene, and the
-        rounding of ααᵀ in single precision would make the covariances indefinite.
+        These are S H S for a sum H, which is 0 for classes without pairs: few of the 324 classes of the patches of a
+        color clip have one. H is summed in double precision: α is y/s² where a class misses a patch, as at an edge in a
+        still scene, and the rounding of ααᵀ in single precision would make the covariances indefinite.
         """
         size = self.covariances.shape[-1]
-        exact = self.covariances.double()
-        total = torch.zeros_like(exact)
+        total = torch.zeros_like(self.covariances, dtype=torch.float64)
+        has_pairs = torch.zeros(len(total), dtype=torch.bool, device=total.device)
         for group in groups:
             a = torch.linalg.solve_triangular(group.factor.mT, group.white.flatten(2), upper=True)
             w = group.of(weights)
@@ -197,7 +198,11 @@ class Gaussians:
                 inverse.diagonal(dim1=1, dim2=2).mul_(group.filled)
             h -= w.sum(1)[:, None, None] * inverse
             total.view(-1).index_add_(0, _entries(group.classes, group.index, size).flatten(), h.flatten())
-        return (exact @ total @ exact).to(self.covariances)
+            has_pairs[group.classes] = True
+        result, chosen = torch.zeros_like(self.covariances), has_pairs.nonzero()[:, 0]
+        exact = self.covariances[chosen].double()
+        result[chosen] = (exact @ total[chosen] @ exact).to(result)
+        return result
 
 
 def evidence(groups: Iterable[Group], channel_weights: Float[Tensor, " channels"], count: int) -> Float[Tensor, " n"]:
