@@ -41,7 +41,7 @@ UNCLIPPED_TO = 1e-3  # relative change of the level below which they end
 # differed by 0.3 % from the level by all.
 ENOUGH = 2**19
 # Least ratio of the level in the median over windows of a volume to that in the flattest ones, of which edges in the
-# others are the reason: white noise on 40 parts of brains, fields and clips has 0.98 to 1.44, on two balls 3.
+# others are the reason: white noise on 27 parts of brains, fields and clips has 0.98 to 1.44, on two balls 3.
 EDGED = 1.6
 WHITE = NoiseModel(floor=1.0)  # white noise of variance 1
 SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
