@@ -128,10 +128,11 @@ def denoise(
     Raises
     ------
     ValueError
-        If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
-        standard deviation, there are more than four axes, the prior is another one or takes no such noise, values are
-        negative for Rician noise, ``noise`` is colored or a camera's though sigma is given, or the signal does not show
-        its spectrum. Also if the memory does not suffice for a block or a chunk of a Dask array.
+        If a value is not finite, near the largest number of its type or too large for its square to be finite, sigma is
+        negative or above the signal's own standard deviation, there are more than four axes, the prior is another one
+        or takes no such noise, values are negative for Rician noise, ``noise`` is colored or a camera's though sigma is
+        given, or the signal does not show its spectrum. Also if the memory does not suffice for a block or a chunk of a
+        Dask array.
 
     Notes
     -----

@@ -33,12 +33,11 @@ from coordnet.sampling.noise_model import NoiseModel
 
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
 KINDS = ("auto", "white", "colored", "camera", "rician")
-ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
+ROOM = 2.0**10  # the largest number that may occur over the largest value allowed; estimates may overshoot
 # Weight below which a prior gets none: the local or the adaptive one takes 0.3 to 3.5 times as long again, and on seven
 # pictures weights of 0.03 to 0.13 brought 0.00 to 0.05 dB.
 LEAST_SHARE = 0.15
 SEEN = 2**20  # points of the middle part on which priors are compared with the adaptive one once more
-LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
 # Priors that are weighed against each other; each is added to the sum of those before it.
 WEIGHED: tuple[Prior, ...] = Adaptive(), Local(), Kriging(), TotalVariation()
 CHECKED = WEIGHED[2:]  # those that have to be better than the adaptive one on the full signal, too
@@ -205,12 +204,16 @@ def weighed(errors: dict[Prior, Float[Tensor, " n"]], channels: int) -> Prior:
 
 
 def check_values(values: Signal) -> None:
-    """Refuse a signal of too many axes, or with values that are not finite or too large, with a ``ValueError``."""
+    """Refuse a signal of too many axes, or with values that are not finite or too large, with a ``ValueError``.
+
+    Their squares have to be finite in double precision, as the variance of the noise is.
+    """
     if values.ndim - 1 not in WINDOW_SIDES:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("signal", "finite values (see inpaint)", "NaN or infinity")
-    if (largest := float(values.abs().max())) > (most := torch.finfo(values.dtype).max / ROOM):
+    most = min(torch.finfo(values.dtype).max, math.sqrt(torch.finfo(torch.float64).max)) / ROOM
+    if (largest := float(values.abs().max())) > most:
         raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
 
 
@@ -218,7 +221,7 @@ def described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
     """Return what a report says of the noise: its kind, the variance, and the share of the pixels that were lost."""
     kind, floor = noise.model.kind, noise.model.floor
     if noise.is_plain:
-        kind, floor = "white" if noise.level > 0 else "none", min(noise.level * noise.level, LARGEST)
+        kind, floor = "white" if noise.level > 0 else "none", noise.level * noise.level
     share = 0.0 if lost is None else float(lost.double().mean())
     return {"kind": kind, "floor": floor, "gain": noise.model.gain, "negative": noise.model.negative, "lost": share}
 

@@ -239,9 +239,10 @@ def test_it_is_exact_again_and_saved(tmp_path):
     assert fit.render((80, 66)).shape == (80, 66, 3)
 
 
-@pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 1e35), (torch.float64, 1e200)])
-def test_enormous_values_give_finite_ones(dtype, size):
-    result = cn.denoise(size * noisy(synthetic_photograph(16, 20), 0.05).to(dtype), prior=cn.Adaptive())
+@pytest.mark.parametrize("prior", [cn.Adaptive(), "auto"])
+@pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 1e35), (torch.float64, 1e151)])
+def test_enormous_values_give_finite_ones(dtype, size, prior):
+    result = cn.denoise(size * noisy(synthetic_photograph(16, 20), 0.05).to(dtype), prior=prior)
     assert bool(result.signal.isfinite().all())
     assert result.expected_psnr is None or math.isfinite(result.expected_psnr)
 
@@ -252,6 +253,8 @@ def test_it_refuses_what_is_not_finite_or_would_not_be(bad):
     y[1, 2] = bad
     with pytest.raises(ValueError, match="`signal`"):
         cn.denoise(y)
+    with pytest.raises(ValueError, match="`signal`: expected values of at most 1e"):
+        cn.denoise(1e200 * noisy(synthetic_photograph(16, 20), 0.05).double())
     with pytest.raises(ValueError, match="`sigma`"):
         cn.denoise(torch.zeros(4, 4, 1), -1.0)
 
