@@ -22,9 +22,9 @@ FLATTEST = 0.05  # quantile of the windows' energies that is compared
 PLAINEST = (0.02, 0.1)  # quantiles whose ratio in photographs without noise is larger than in drawn noise
 TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture is seen: bricks with noise have 1.9
 # Ratio of the parts of the frequencies, each relative to drawn noise, above which the noise was not white before: the
-# demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4.
+# demosaiced noise of eight photographs has 8 to 13, white noise 1.2 to 3.4, noise filtered by 1 pixel 5 and more.
 UNEVEN = 4.0
-WIDTHS = (0.0, 0.7, 0.85, 1.0, 1.2, 1.4)  # deviations in pixels of the filter of the noise: none, or that of grain
+WIDTHS = (0.7, 0.85, 1.0, 1.2, 1.4)  # deviations in pixels of the filter of grain
 UNEVEN_FILTERED = 1.6  # largest such ratio of filtered noise, which textures look like
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
@@ -90,20 +90,23 @@ def noise_before_jpeg(
     """Return the noise that a JPEG picture had before it was rounded to some steps, None for others.
 
     Noise that is white or was filtered, as grain is, is drawn and rounded to the steps, and its standard deviation s is
-    chosen so that the energies in its windows are those of the picture's flattest ones; the width of the filter is the
-    one with which they are most alike. Where there is a signal, rounding to a step q adds an error of variance q²/12,
-    or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark itself. White
-    noise has the sum of both variances; it is given as a spectrum, because its level cannot be read from the picture's
-    highest frequencies. So has faint noise, of which too little is left to show a filter. Filtered noise has the
-    covariance of the channels that the flattest windows have.
+    chosen so that the energies in its windows are those of the picture's flattest ones. It is white unless the energies
+    differ too much for that; then the width of the filter is the one with which they are most alike. Smooth surfaces
+    and edges without noise leave energies in between. Where there is a signal, rounding to a step q adds an error of
+    variance q²/12, or about s² where q is so large that the noise is removed. Faint noise counts if the picture is dark
+    itself. White noise has the sum of both variances; it is given as a spectrum, because its level cannot be read from
+    the picture's highest frequencies. So has faint noise, of which too little is left to show a filter. Filtered noise
+    has the covariance of the channels that the flattest windows have.
     """
     windows = Windows.of(brightness(picture).unsqueeze(2))
     if len(windows.modes) < LEAST_WINDOWS:
         return None
     flat = _flat_power(windows)
-    fits = [Fit.of(flat, width, steps) for width in WIDTHS]
-    fits = fits[:1] + [fit for fit in fits[1:] if fit.deviation >= FAINT and fit.misfit < UNEVEN_FILTERED]
-    fit = min(fits, key=lambda fit: fit.misfit)
+    fit = Fit.of(flat, 0.0, steps)
+    if fit.misfit > UNEVEN:
+        fit = min((Fit.of(flat, width, steps) for width in WIDTHS), key=lambda fit: fit.misfit)
+        if fit.misfit > UNEVEN_FILTERED:
+            return None
     is_faint = fit.deviation < min(FAINT, LOUD * float(windows.means.max()))
     if fit.is_lost or is_faint or _spread(windows) > TEXTURED * fit.spread:
         return None
@@ -111,19 +114,17 @@ def noise_before_jpeg(
     weights = torch.tensor(TO_BRIGHTNESS[0] if channels == 3 else [1 / channels] * channels, dtype=torch.float64)
     if fit.width:
         return _filtered(picture, fit, steps, weights)
-    if fit.misfit > UNEVEN:
-        return None
     variance = fit.deviation**2 + float(np.minimum(steps**2 / 12 / PEAK**2, fit.deviation**2).mean())
     share = float(weights @ weights)
     return NoiseModel(torch.eye(channels)[:, :, None, None], floor=variance / share)
 
 
-def _filtered(picture: Tensor, fit: Fit, steps: np.ndarray, weights: Float[Tensor, " channels"]) -> NoiseModel:
-    """Return the filtered noise of a picture whose brightness has some weights."""
+def _filtered(picture: Tensor, fit: Fit, steps: np.ndarray, weights: Float[Tensor, " channels"]) -> NoiseModel | None:
+    """Return the filtered noise of a picture whose brightness has some weights, None where channels were clipped."""
     power = fit.power(steps)
     covariance = channel_covariance(picture, power)
-    covariance = covariance / (weights @ covariance @ weights)
-    return NoiseModel(covariance[:, :, None, None] * power, floor=1.0)
+    share = weights @ covariance @ weights
+    return NoiseModel((covariance / share)[:, :, None, None] * power, floor=1.0) if share > 0 else None
 
 
 def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:

@@ -110,3 +110,20 @@ def test_noise_that_all_colors_share_is_found_too(generator):
     shared = noisy(generator, sigma=0.0) + 0.1 * torch.randn(*SIZE, 1, generator=generator, dtype=torch.float64)
     decoded, table = compressed(shared, 75)
     assert noise_before_jpeg(decoded, table.astype(float)) is not None
+
+
+@pytest.mark.parametrize("quality", [75, 85])
+def test_smooth_surfaces_that_meet_in_edges_have_no_grain(quality):
+    """The distance from the nearest of some points has less and less energy at higher frequencies, as grain has."""
+    points, (rows, columns) = 128 * np.random.default_rng(0).random((60, 2)), np.mgrid[:128, :128]
+    cones = np.hypot(rows[..., None] - points[:, 0], columns[..., None] - points[:, 1]).min(2)
+    decoded, _ = compressed(torch.from_numpy(cones / cones.max())[..., None], quality)
+    assert shown_steps(decoded) is not None and cn.estimate_noise(decoded).kind == "none"
+
+
+def test_grain_is_not_told_where_colors_are_clipped_everywhere(generator):
+    """Red is white in all of the picture, so that no window has all channels, but the brightness shows the grain."""
+    decoded, table = compressed(0.5 + grain(0.7, 0.06, generator, SIZE), 90)
+    assert noise_before_jpeg(decoded, table.astype(float)) is not None
+    decoded[..., 0] = 1.0
+    assert noise_before_jpeg(decoded, table.astype(float)) is None
