@@ -75,7 +75,9 @@ DARK_ENDS = (0.1, 0.5)
 # Ratio of the deviation in the flattest windows to that of white noise, which the quietest places bound, above which
 # noise is louder in the dark. White noise of 0.03 to 0.08 on 44 crops has 0.8 to 1.1; dark photographs have 1 to 1.8.
 LOUDER = 1.1
-POSSIBLE = 0.6  # least factor of a model's deviation that the distribution of the values leaves; see ``most_noise``
+# Least factor of a model's deviation that the distribution of the values leaves (see ``most_noise``), and that of a
+# negative, whose noise is skewed: it is 0.6 to 1.0 of dark photographs, and 0.1 of drawings with fainter white noise.
+POSSIBLE, POSSIBLE_SKEWED = 0.6, 0.3
 
 
 def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
@@ -120,7 +122,8 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
     has none. Bars and captions do not count; see ``noisy_part``. JPEG itself makes patches of one color, and others
     that repeat, so that the noise before it is looked for in the full picture. Where a picture in [0, 1] has noise
     whose variance does not rise with brightness, that of its negative may: the gamma curve of a file stretches what is
-    dark. Such noise is looked for where there is white noise. Rows, which may be as rough as noise, have white noise.
+    dark. Such noise is looked for where there is white noise, but not beside JPEG's errors: that of dark photographs is
+    found before. Rows, which may be as rough as noise, have white noise.
     """
     if signal.ndim == 2:
         return None
@@ -131,10 +134,10 @@ def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | Non
         return before
     found = _supported(part, is_compressed=steps is not None)
     is_rising = found is not None and found.gain > 0
-    if is_rising or not _is_coded(signal):
+    if is_rising or steps is not None or not _is_coded(signal):
         return found
     level = noise_level(signal) if found is None else math.sqrt(found.floor)
-    negative = _supported(1 - part, LOUDER * level, is_compressed=steps is not None) if level > 0 else None
+    negative = _supported(1 - part, LOUDER * level, is_compressed=False) if level > 0 else None
     return found if negative is None or negative.gain == 0 else replace(negative, negative=True)
 
 
@@ -144,8 +147,7 @@ def _supported(
     """Return the noise that the windows of a signal support, whose variance rises with brightness or not at all.
 
     Noise that correlates between channels counts as colored; see ``shared_noise``. A negative has a deviation
-    ``most_white`` above which its noise is too loud to be white. Its noise is skewed, so that the distribution of the
-    values, as ``most_noise`` has it, does not bound it.
+    ``most_white`` above which its noise is too loud to be white.
     """
     is_negative = math.isfinite(most_white)
     units = float(units_of(signal.unsqueeze(0))[0])
@@ -160,7 +162,7 @@ def _supported(
     model = model.in_units(units)
     if signal.ndim != 3:
         return model
-    is_possible = is_negative or most_noise(signal, model) > POSSIBLE
+    is_possible = most_noise(signal, model) > (POSSIBLE_SKEWED if is_negative else POSSIBLE)
     return model if is_possible and float(model.variance(signal).mean()) > rounding_error(signal) ** 2 else None
 
 

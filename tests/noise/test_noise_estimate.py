@@ -7,6 +7,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 import coordnet as cn
+from coordnet.noise import estimate
 from coordnet.noise.drawn import is_drawn
 from coordnet.noise.estimate import STEEP, required_noise
 from coordnet.noise.evidence import steepest_slope
@@ -176,6 +177,18 @@ def test_the_noise_of_a_photograph_that_is_dark_nearly_everywhere_is_found(elect
     level = math.sqrt(float(found.variance(y).mean()))
     assert level == pytest.approx(float((y - truth).std()), rel=0.1)
     assert required_noise(y, "camera").negative
+
+
+def test_a_negative_has_no_more_noise_than_its_values_leave(monkeypatch, generator):
+    """The windows of turned letters lead to noise of 0.13 in the dark, beside white noise of 0.015."""
+    loud = cn.NoiseModel(gain=0.03)
+    monkeypatch.setattr(estimate, "_supported_by_windows", lambda *_, **__: loud)
+    squares = torch.from_numpy(np.kron(np.random.default_rng(0).integers(0, 2, (32, 32)), np.ones((4, 4))))
+    drawing = 0.2 + 0.6 * squares[..., None]
+    white = 0.015 * torch.randn(drawing.shape, generator=generator, dtype=torch.float64)
+    assert estimate._supported(drawing + white, 0.02, is_compressed=False) is None
+    noise = loud.variance(drawing).sqrt() * torch.randn(drawing.shape, generator=generator, dtype=torch.float64)
+    assert estimate._supported(drawing + noise, 0.02, is_compressed=False) is not None
 
 
 @pytest.mark.parametrize("channels", [1, 3])
