@@ -41,7 +41,6 @@ END_QUANTILES = 0.25, 0.5, 0.75  # of the distances from an end that are compare
 FEWEST_BESIDE = 32  # values between an end and the middle that tell anything
 
 Channels = Float[Tensor, "channels height width"]
-Bounds = list[list[float]]  # factors of a standard deviation, those of one part of the values by themselves
 
 
 def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseModel) -> float:
@@ -49,42 +48,50 @@ def most_noise(picture: Float[Tensor, "height width channels"], model: NoiseMode
 
     It is infinite where nothing tells, and 0 where the picture may have less noise than a step to which it was rounded.
     """
-    return min(itertools.chain(*noise_bounds(picture, model)), default=math.inf)
+    return noise_bounds(picture, model)[0]
 
 
-def noise_bounds(picture: Float[Tensor, "height width channels"], model: NoiseModel) -> Bounds:
-    """Return bounds of the factor of some noise, those of each channel and of each end of the range by themselves."""
+def noise_bounds(picture: Float[Tensor, "height width channels"], model: NoiseModel) -> tuple[float, float]:
+    """Return the factor of ``most_noise``, and the one that the values away from the ends of the range leave.
+
+    The latter is hardly larger than the noise of a drawing, whose values have peaks as wide as the noise, but as large
+    as the contrast of a picture whose brightness varies everywhere.
+    """
     # A GPU would wait for each of many numbers.
     values = picture[middle(tuple(picture.shape[:2]), LOOKED_AT_PIXELS)].cpu().double().movedim(-1, 0)
     near, step = _near_ends(values), rounding_step(values)
-    bounds = _bounds_inside(values, ~near.any(0), model, step) + _bounds_at_ends(values, model, step)
-    most = min(itertools.chain(*bounds), default=math.inf) * math.sqrt(float(model.variance(values).mean()))
-    return bounds if _least_at_end(values, near.all(0)) <= ndtr(step / 2 / max(most, step)) else [[0.0]]
+    inside = [_bound_inside(values, ~near.any(0), model, step, shift) for shift in SHIFTS]
+    factor = min(*inside, _bound_at_ends(values, model, step))
+    most = factor * math.sqrt(float(model.variance(values).mean()))
+    is_noisy = _least_at_end(values, near.all(0)) <= ndtr(step / 2 / max(most, step))
+    return (factor, inside[0]) if is_noisy else (0.0, 0.0)
 
 
-def _bounds_inside(
-    values: Channels, inside: Bool[Tensor, "channels height width"], model: NoiseModel, step: float
-) -> Bounds:
-    """Return bounds by the values that are not near an end of the range, and by their differences."""
-    variance = model.variance(values)
+def _bound_inside(
+    values: Channels,
+    inside: Bool[Tensor, "channels height width"],
+    model: NoiseModel,
+    step: float,
+    shift: tuple[int, int],
+) -> float:
+    """Return the bound by the values that are not near an end of the range, or by their differences."""
+    variance, most = model.variance(values), math.inf
     deviation = variance.clamp(min=DARKEST * float(variance.mean())).sqrt()
-    bounds: Bounds = [[] for _ in values]
-    for shift in SHIFTS:
-        first, second = (_moved(values, *shift, end) for end in (0, 1))
-        seen = _moved(inside, *shift, 0) & _moved(inside, *shift, 1)
-        scales = _moved(deviation, *shift, 0)
-        for c in range(len(values)):
-            scale = scales[c] * math.sqrt(_variance(model, c, *shift))
-            if float(seen[c].double().mean()) > FEWEST and float(scale.min()) > 0:
-                difference = second[c] - first[c] if any(shift) else first[c]
-                rounding = step / float(scale.median())
-                widest = _widest(difference / scale, seen[c], rounding, 1 + any(shift))
-                bounds[c].append(widest if widest > rounding else 0.0)
-    return [own for own in bounds if own]
+    first, second = (_moved(values, *shift, end) for end in (0, 1))
+    seen = _moved(inside, *shift, 0) & _moved(inside, *shift, 1)
+    scales = _moved(deviation, *shift, 0)
+    for c in range(len(values)):
+        scale = scales[c] * math.sqrt(_variance(model, c, *shift))
+        if float(seen[c].double().mean()) > FEWEST and float(scale.min()) > 0:
+            difference = second[c] - first[c] if any(shift) else first[c]
+            rounding = step / float(scale.median())
+            widest = _widest(difference / scale, seen[c], rounding, 1 + any(shift))
+            most = min(most, widest if widest > rounding else 0.0)
+    return most
 
 
-def _bounds_at_ends(values: Channels, model: NoiseModel, step: float) -> Bounds:
-    """Return bounds by the values beside the ends of the range, where noise was clipped.
+def _bound_at_ends(values: Channels, model: NoiseModel, step: float) -> float:
+    """Return the bound by the values beside the ends of the range, where noise was clipped.
 
     A signal within the range lies no farther than an end, and its noise is normal. The distances d of the values from
     that end, of those with 0 < d < t, are then stochastically at least those of a normal variable of mean 0, since the
@@ -92,17 +99,16 @@ def _bounds_at_ends(values: Channels, model: NoiseModel, step: float) -> Bounds:
     of the range is t. A variance that rises with the signal does not change this. White noise is independent of that of
     the pixel before, so that pixels after a value at the end, most of which lie on the ground, tell more.
     """
-    low, high = float(values.min()), float(values.max())
+    low, high, most = float(values.min()), float(values.max()), math.inf
     shifts = SHIFTS if model.spectrum is None else SHIFTS[:1]
-    bounds: Bounds = []
     for c, end in itertools.product(range(len(values)), (low, high)):
         scale = math.sqrt(float(model.variance(torch.tensor([[end]]))) * _variance(model, c, 0, 0))
         distance = (values[c : c + 1] - end).abs()
         if scale == 0 or float((distance == 0).double().mean()) < AT_END:
             continue
         ends = [_moved(distance, *s, 1)[_moved(distance, *s, 0) == 0] if any(s) else distance for s in shifts]
-        bounds.append([_most_at_end(each, (high - low) / 2, step) / scale for each in ends])
-    return bounds
+        most = min(most, *(_most_at_end(each, (high - low) / 2, step) / scale for each in ends))
+    return most
 
 
 def _most_at_end(distance: Tensor, middle: float, step: float) -> float:

@@ -15,7 +15,7 @@ from coordnet import _checks
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.noise.bound import most_noise
+from coordnet.noise.bound import noise_bounds
 from coordnet.noise.drawn import is_drawn, noisy_part, rounding_error
 from coordnet.noise.evidence import noise_bands
 from coordnet.noise.factors import FEWEST_WINDOWS, factors_of
@@ -55,7 +55,7 @@ def noise_level(signal: Signal) -> float:
     Rough rows have as much energy there as noise, so that rows tell it by a likelihood (``row_noise``) unless their
     values were clipped. If values were clipped, it is that of the noise before: its variance after clipping, in the
     median over windows, is as seen. In a picture it is told from textures, which have energy there too (see
-    ``white_level``), and is at most what the values' distribution leaves (see ``most_noise``). A picture that
+    ``white_level``), and is at most what the values' distribution leaves (see ``noise_bounds``). A picture that
     ``is_drawn`` has none, nor has one whose rounding explains it (see ``rounding_error``). In clips and volumes most
     windows may have edges (see ``flattest_level``). Bars and captions do not count (see ``noisy_part``).
     """
@@ -69,10 +69,11 @@ def noise_level(signal: Signal) -> float:
         return units * row_noise(signal.detach().cpu().double().numpy())
     level = level_before(signal, noise)
     if signal.ndim == 3 and level > 0:
-        if (most := most_noise(picture, WHITE) / units) == 0:
+        most, peak = (bound / units for bound in noise_bounds(picture, WHITE))
+        if most == 0:
             return 0.0
         means = local_means(signal, level := min(level, most))
-        level = min(most, white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means)))
+        level = min(most, white_level(signal, level, lambda sigma: replace(noise, sigma=sigma).variance(means), peak))
         return units * level if units * level > rounding_error(picture) else 0.0
     if signal.ndim == 4 and level > EDGED * (flattest := flattest_level(signal)):
         level = flattest

@@ -57,6 +57,10 @@ UNLIKELY = 1.92
 # Deviation relative to a level from which on the likeliest of patches does not lower it: on photographs, few of whose
 # patches are flat, it is 0.93 to 0.96 of levels of 0.05 and 0.1 that are right.
 NEARLY = 0.9
+# Ratios of the bound by the values' distribution to a level, and to the values' deviation, up to which the distribution
+# has narrow peaks. Where a level is in doubt the former is 0.4 to 1.3 in text, halftones and turned letters with noise,
+# and 3.7 and more in textures and random fields without. In those that are nearly white it is 1.6, but the latter 1.1.
+PEAKED, NARROW = 2.0, 0.5
 
 Energies = Float[Tensor, "windows modes"]
 
@@ -65,13 +69,15 @@ def white_level(
     picture: Float[Tensor, "height width channels"],
     sigma: float,
     variance: Callable[[float], Float[Tensor, "height width channels"]],
+    peak: float = math.inf,
 ) -> float:
     """Return the standard deviation of white noise, from a first estimate ``sigma``.
 
     The ``variance`` of the noise at every pixel follows from its standard deviation, and is less where values were
     clipped: the energies of each window are relative to it. Windows that are mostly clipped do not count. The estimate
     stays where few others are left, or the windows are no mixture of the textures that ``LAWS`` describe. Small patches
-    check it; see ``_checked``.
+    check it; see ``_checked``. There is no doubt where the values' distribution has narrow peaks: by it the noise is at
+    most ``peak``, hardly more than the estimate.
     """
     windows = Windows.of(picture, ends=(1.0, 1.0))
     modes = _one_of_pairs(windows.shape) & (windows.radius > LEAST_FREQUENCY)
@@ -92,7 +98,8 @@ def white_level(
             break
     energies = patch_energies(picture / sigma, variance(sigma) / sigma**2, windows.rotation)
     flattest = min((float(own.quantile(LOW)) for own in energies), default=1.0)
-    is_doubtful |= factor != 1.0 and flattest > MOST
+    is_peaked = peak <= min(PEAKED * sigma, NARROW * float(picture.std()))
+    is_doubtful = (is_doubtful or (factor != 1.0 and flattest > MOST)) and not is_peaked
     return min(_checked(sigma, energies, is_doubtful=is_doubtful), sigma * math.sqrt(flattest / LEAST))
 
 

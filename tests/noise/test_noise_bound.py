@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.noise.bound import most_noise
+from coordnet.noise.bound import most_noise, noise_bounds
 from tests.helpers import synthetic_photograph
 from tests.sampling.test_noise_model import gaussian_spectrum
 
@@ -131,3 +131,12 @@ def test_pixels_that_were_filled_leave_the_noise_of_the_others(generator):
     filled = torch.rand(128, 128, generator=generator) < 0.1
     picture[filled] = torch.rand(int(filled.sum()), picture.shape[-1], generator=generator) / 2 + 0.25
     assert 0.05 < most_noise(picture, ONE)
+
+
+@pytest.mark.parametrize(("slope", "least", "largest"), [(False, 1.0, 1.6), (True, 4.0, 20.0)])
+def test_the_values_of_a_drawing_alone_bound_its_noise(slope, least, largest, generator):
+    """The values of a slope do not, but their differences do."""
+    picture = torch.linspace(0.1, 0.9, 128).expand(128, 128)[..., None] if slope else signal(halftone())
+    noisy = picture + 0.02 * torch.randn(picture.shape, generator=generator)
+    most, by_values = (bound / 0.02 for bound in noise_bounds(noisy, ONE))
+    assert 1 < most < 1.6 and least < by_values < largest
