@@ -185,6 +185,16 @@ def test_the_scales_of_a_signal_on_tracks_are_found(seed):
     assert second / first in (4, 8, 16)
 
 
+@pytest.mark.parametrize("count", [60, 300])
+@pytest.mark.parametrize("values", [lambda x, y: 5 * x + 0.2 * np.cos(25 * y), lambda x, y: np.sin(12 * y)])
+def test_an_axis_along_which_values_are_linear_keeps_nodes_between_the_points(count, values):
+    """Its likeliest scale is endless; with a scale of thousands of extents all points lie between two nodes."""
+    places = np.random.default_rng(count).random((count, 2))
+    first, second = scales_of(places, values(*places.T)[:, None])
+    assert 2 <= first / second <= count / 4 * 1.1
+    assert min(cn.points(places, values(*places.T)).geometry.grid) > 20
+
+
 def test_the_likelihood_of_scales_has_a_dense_twin():
     """It is the density of contrasts under the likeliest noise and variance, but for a constant."""
     places, scales = PLACES[:40] * [1, 3], ([1.0, 1.0], [1.0, 4.0], [2.0, 0.5])
