@@ -37,21 +37,17 @@ def beyond(
     On a grid with a periodic axis, where there is no hull, the distance alone decides.
     """
     far = distances(places, axes, periods) > FAR * mean_distance
-    return far if any(periods) else far | outside_hull(places, axes)
+    return far if any(periods) else far | outside_hull(places, np.stack(np.meshgrid(*axes, indexing="ij"), -1))
 
 
-def outside_hull(
-    places: Float[np.ndarray, "n d"], axes: Sequence[Float[np.ndarray, " _"]]
-) -> Bool[np.ndarray, "*grid"]:
-    """Return whether each node of a grid is outside the places' convex hull, or outside their box if they are flat."""
+def outside_hull(places: Float[np.ndarray, "n d"], at: Float[np.ndarray, "*any d"]) -> Bool[np.ndarray, "*any"]:
+    """Return whether each position is outside the places' convex hull, or outside their box if they are flat."""
     used = np.ptp(places, axis=0) > 0
-    ends = [(x < p.min()) | (x > p.max()) for x, p in zip(axes, places.T, strict=True)]
-    outside = np.any(np.stack(np.meshgrid(*ends, indexing="ij"), -1), -1)
+    outside = np.any((at < places.min(0)) | (at > places.max(0)), -1)
     if used.sum() > 1:
-        nodes = np.stack(np.meshgrid(*axes, indexing="ij"), -1)[..., used]
         try:
             corners = places[:, used][ConvexHull(places[:, used]).vertices]
-            outside |= Delaunay(corners).find_simplex(nodes, tol=ON_HULL) < 0
+            outside |= Delaunay(corners).find_simplex(at[..., used], tol=ON_HULL) < 0
         except QhullError:  # the places are in a plane, next to which the distance decides
             pass
     return outside

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_numbers, as_tensor, doubt_nines
 from coordnet.sampling.drift import Drift, drift_names
-from coordnet.sampling.extrapolation import outside_hull
 from coordnet.sampling.node_spacing import nodes_on_sphere, nodes_reaching, scales_of
+from coordnet.sampling.point_blocks import cells_like_gaps, within_hull
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -63,8 +63,14 @@ class Points(ScatteredPoints):
         """Whether each node is within the convex hull of the points; None if an axis wraps around."""
         if any(self.periodic):
             return None
-        nodes = [np.arange(float(n)) for n in self.grid]
-        return ~outside_hull(self.positions().numpy() * np.array(self.grid), nodes).ravel()
+        return within_hull(self.positions().numpy() * np.array(self.grid), self.grid)
+
+    @property
+    def cells_like_gaps(self) -> Int[np.ndarray, "n d"] | None:  # type: ignore[override]
+        """The block of each point along each axis, as wide as the gaps; None if there are none, or an axis wraps."""
+        if any(self.periodic):
+            return None
+        return cells_like_gaps(self.positions().numpy() * np.array(self.grid), self.grid)
 
     def _selected(self, inside: Bool[Tensor, " n"], window: tuple[slice, ...]) -> dict[str, Any]:
         lattice, places = cast(PointLattice, self.lattice).part(window), cast(Tensor, self.places)[inside]

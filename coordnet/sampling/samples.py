@@ -42,6 +42,7 @@ class Geometry(ABC):
     latitude: int | None = None  # the axis of latitudes of nodes on a sphere, which go on over the poles
     hides_alike: bool = True  # whether samples can be hidden in the way that others are missing
     within_hull: Any = None  # whether each node is within the convex hull of points, None where these have none
+    cells_like_gaps: Any = None  # the block of each point along each axis, as wide as gaps; None where there are none
 
     @property
     def density(self) -> float:

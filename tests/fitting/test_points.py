@@ -17,6 +17,7 @@ import coordnet as cn
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.point_blocks import block_score
+from coordnet.plans.hold_out import HiddenPoints
 from coordnet.priors.plates import plate as plates
 from coordnet.priors.plates import search, tiles
 from coordnet.priors.plates.errors import FieldErrors
@@ -395,12 +396,38 @@ def test_where_a_fit_extrapolates_has_a_twin():
     assert 0.1 < fit.report.beyond_samples < 0.4 and around.report.beyond_samples == 0
 
 
+def tracks(count=12, points=50, seed=0):
+    rng = np.random.default_rng(seed)
+    ends, along = rng.random((count, 2, 2)), rng.random((count, points, 1))
+    return (ends[:, :1] + along * (ends[:, 1:] - ends[:, :1])).reshape(-1, 2)
+
+
+def are_hidden_whole(positions, hidden, block):
+    """Whether blocks are hidden but for points outside the hull of all others, which a fit would extrapolate to."""
+    whole = np.isin(block, block[hidden])
+    outside = Delaunay(positions[~whole]).find_simplex(positions[whole & ~hidden]) < 0
+    return bool(outside.all()) and Delaunay(positions[~hidden]).find_simplex(positions[hidden]).min() >= 0
+
+
+def test_points_with_gaps_are_weighed_by_blocks_as_wide_as_these():
+    samples = cn.points(tracks(), smooth(tracks()))
+    sets: list[HiddenPoints] = []
+    for k in range(4):
+        sets += filter(None, [HiddenPoints.draw(samples, 0.2, k, sets)])
+    block = np.unique(samples.geometry.cells_like_gaps, axis=0, return_inverse=True)[1].ravel()
+    for hidden in sets:
+        rows = hidden.hidden[:, 0].numpy()
+        assert hidden.is_clustered and 0.02 < rows.mean() < 0.4
+        assert are_hidden_whole(samples.geometry.positions().numpy(), rows, block)
+        np.testing.assert_array_equal(hidden.clusters, np.unique(block[rows], return_inverse=True)[1])
+    assert len(sets) == 4 and int(sum(hidden.hidden.int() for hidden in sets).max()) == 1
+    random = HiddenPoints.draw(cn.points(PLACES, smooth(PLACES)), 0.2, 0)
+    assert random is not None and len(np.unique(random.clusters)) == len(random.clusters)
+
+
 def test_points_in_tracks_are_hidden_by_cells():
     """Next to others of a track, single hidden points would choose plates that swing between tracks."""
-    rng = np.random.default_rng(0)
-    ends, along = rng.random((12, 2, 2)), rng.random((12, 50, 1))
-    tracks = (ends[:, :1] + along * (ends[:, 1:] - ends[:, :1])).reshape(-1, 2)
-    for places, in_tracks in ((tracks, True), (PLACES, False)):
+    for places, in_tracks in ((tracks(), True), (PLACES, False)):
         samples = cn.points(places, smooth(places))
         field = replace(Field.of(samples.geometry, samples.values.T), laid=True)
         folds = FieldErrors(field, cn.ThinPlate()).folds

@@ -13,9 +13,10 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.fitting.uncertainty.halves import FEWEST_HALVED, Half, RegularPart
-from coordnet.fitting.uncertainty.point_blocks import GAP_DEPTH, apart, cells_of, edges_of_gaps
+from coordnet.fitting.uncertainty.point_blocks import cells_of
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.point_blocks import GAP_DEPTH, blocks_of
 from coordnet.sampling.samples import Samples
 
 FOLDS = 5
@@ -191,22 +192,16 @@ class SampleTable:
 
     @cached_property
     def _cells(self) -> Int[np.ndarray, "n d"] | None:
-        """The numbers of the block of each point, None if no blocks are hidden; see ``edges_of_gaps``."""
-        geometry, blocks = self.samples.geometry, self.blocks
-        within = None if blocks is not None else geometry.within_hull
-        if within is not None:
-            hidden = [self._distances(fold)[self.nodes[fold[:, 0]], 0] for fold in self._at_random()]
-            shown = self._distances(np.zeros_like(self.known))[within, 0]
-            blocks = edges_of_gaps(geometry, np.concatenate(hidden), shown)
-        return None if blocks is None else cells_of(geometry, blocks)
+        """The numbers of the block of each point along each axis; None if no blocks are hidden."""
+        geometry = self.samples.geometry
+        return geometry.cells_like_gaps if self.blocks is None else cells_of(geometry, self.blocks)
 
     @cached_property
     def _in_blocks(self) -> list[Bool[np.ndarray, " n"]]:
         """The points that each fold hides with their blocks; empty if no blocks are hidden."""
         if self._cells is None:
             return []
-        cells, block, sizes = np.unique(self._cells, axis=0, return_inverse=True, return_counts=True)
-        part = apart(cells, sizes, 2 * FOLDS)[block.ravel()]
+        part = blocks_of(self._cells, 2 * FOLDS)[1]
         return [part == k for k in range(FOLDS)]
 
     def _alone(self, folds: list[Bool[np.ndarray, "n channels"]]) -> Bool[np.ndarray, " hidden"] | None:

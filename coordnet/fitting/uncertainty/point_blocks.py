@@ -17,11 +17,6 @@ from coordnet.sampling.samples import Geometry, Samples
 # as long as many of its periods.
 BLOCKS = ByAxes({1: 30, 2: 6})
 SEED = 0
-FARTHER = 0.99  # share of the hidden points' distances below one that is usual between points
-GAPS = 0.02  # share of the nodes between points that are farther than usual, above which there are gaps
-GAP_DEPTH = 0.9  # quantile of the distances in gaps that is half of a block's edge
-FEWEST_BLOCKS = 20  # blocks of points with gaps at least, or their errors tell little of further blocks
-SHORTER = 0.8  # factor by which blocks are made shorter until there are as many
 
 
 def folds_by_blocks(
@@ -47,41 +42,6 @@ def cells_of(geometry: Geometry, size: float | Sequence[float] | None) -> Int[np
             raise _checks.wrong("blocks", f"a number, or {len(low)}, one for each axis", len(given))
         lengths = np.array([_checks.positive("blocks", length) for length in given])
     return np.floor((places - low) / lengths).astype(int)
-
-
-def apart(cells: Int[np.ndarray, "blocks d"], sizes: Int[np.ndarray, " blocks"], parts: int) -> np.ndarray:
-    """Return a part of each block, so that few neighbors, those across a corner too, have the same one.
-
-    Neighbors that are hidden together are a larger gap than one of them. The blocks take their parts in a random order,
-    each that of the fewest neighbors, and of these the one with the fewest points.
-    """
-    part_of, points = np.full(len(cells), -1), np.zeros(parts)
-    for k in np.random.default_rng(SEED).permutation(len(cells)):
-        near = part_of[np.abs(cells - cells[k]).max(1) <= 1]
-        part_of[k] = np.lexsort((points, np.bincount(near[near >= 0], minlength=parts)))[0]
-        points[part_of[k]] += sizes[k]
-    return part_of
-
-
-def edges_of_gaps(
-    geometry: Geometry, hidden: Float[np.ndarray, " hidden"], between: Float[np.ndarray, " nodes"]
-) -> list[float] | None:
-    """Return the lengths of blocks that are like the gaps of points, in their units; None if there are none.
-
-    Nodes are in gaps that are farther from points than nearly all points that are ``hidden`` at random are; of points
-    that are uniformly random there are hardly any. Blocks are shorter where there are few, as of points in clusters.
-
-    - geometry: the points, on nodes that were laid for them
-    - hidden, between: the distances to the nearest point that is shown of points that are hidden at random, and of the
-      nodes within the points' convex hull, in spacings
-    """
-    far = between[between > np.quantile(hidden, FARTHER)]
-    if len(far) <= GAPS * len(between):
-        return None
-    edges = 2 * float(np.quantile(far, GAP_DEPTH)) * geometry.lattice.steps
-    while len(np.unique(cells_of(geometry, edges.tolist()), axis=0)) < min(FEWEST_BLOCKS, len(geometry.nodes)):
-        edges = SHORTER * edges
-    return edges.tolist()
 
 
 def beyond_ends(geometry: Geometry, hidden: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:

@@ -290,9 +290,9 @@ class Trial:
         """Return the errors of fits to the shown samples; None if there is no fit, as with too few for a plate.
 
         A candidate that searches for numbers finds them in the first window, and keeps them in all others. A single
-        window, and windows of points, take the numbers of the fit to all samples instead, unless gaps are hidden: that
-        search takes about as long, and is needed anyway if the candidate has a weight. In a single window further sets
-        of hidden samples take the same numbers. Fits that hide samples themselves are added to ``begun``, from which
+        window, unless gaps are hidden in it, and points take the numbers of the fit to all samples instead: that search
+        takes about as long, and is needed anyway if the candidate has a weight. In a single window further sets of
+        hidden samples take the same numbers. Fits that hide samples themselves are added to ``begun``, from which
         others start.
         """
         errors = []
@@ -323,7 +323,7 @@ class Trial:
         """Return a candidate with the numbers that it found before, or that its fit to all samples finds."""
         prior = self._settled.get(k, self.candidates[k])
         is_lattice = self.plans[k].geometry.closed_form_blend is None
-        if not prior.searches or (len(windows) > 1 and is_lattice) or self._is_clustered:
+        if not prior.searches or (is_lattice and (len(windows) > 1 or self._is_clustered)):
             return prior
         if k not in self.fits:
             self._own(k)
