@@ -53,7 +53,7 @@ class DenoiserPlan(Plan):
     without the hidden samples give the weight, and where noise is a good part of the errors there, they say whether the
     steps count it, too. Where that lowers the squared error there too little (``weight_at_hidden``), or not surely if
     noise is a good part, the result is the estimate it started at, to the bit. Where the steps change unknown values
-    less than hidden ones, the weight is less (``relative_step``). Hidden samples say nothing of known ones, which stay
+    less than hidden gaps, the weight is less (``relative_step``). Hidden samples say nothing of known ones, which stay
     as they are in that estimate.
 
     The parameters are those of ``plan``; the encoding of a lattice that skips samples is replaced by Fourier's of the
@@ -104,7 +104,8 @@ class DenoiserPlan(Plan):
             f = fitted.signal(self.geometry.grid)[0]
             known, put = self.geometry.known(len(f)).movedim(-1, 0).to(f.device), self._put(values[0])
             filled = self._filled(f, put, known, ~known, scale, _steps(error, scale), noise, bar)
-        weight *= relative_step(held_out.errors(second) - held_out.errors(held_out.estimate), (filled - f)[~known])
+        if held_out.is_clustered:
+            weight *= relative_step(held_out.errors(second) - held_out.errors(held_out.estimate), (filled - f)[~known])
         f = torch.where(known, f if self.prior.noise else put, f + weight * (filled - f))
         judged = replace(held_out, estimate=torch.lerp(held_out.estimate, second, weight))
         errors = {"before": error, "denoiser": _hidden_error((fitted, judged))}
