@@ -37,7 +37,7 @@ FEWEST, FEWEST_BLOCKS = 0.05, 8  # least share of pixels that are not near the e
 # Share of values at an end beside others at that end, beyond which the signal itself is out of the range, or has no
 # noise: noise on values within the range clips a half, and rounding adds those within half a step.
 MOST_AT_END = 2 / 3
-END_QUANTILES = 0.25, 0.5, 0.75  # of the distances from an end that are compared with those of clipped noise
+END_QUANTILES = 0.25, 0.5, 0.75  # quantiles of the distances from an end that are compared with those of clipped noise
 FEWEST_BESIDE = 32  # values between an end and the middle that tell anything
 
 Channels = Float[Tensor, "channels height width"]

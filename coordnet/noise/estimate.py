@@ -27,7 +27,7 @@ from coordnet.noise.evidence import (
     FLAT,
     MIRRORED,
     MIRRORED_ALONE,
-    MISFIT,
+    NOISE_MISFIT,
     QUANTILES,
     band_powers,
     differences_show,
@@ -244,7 +244,7 @@ def _supported_by_factors(
     least = MIRRORED if is_cube else MIRRORED_ALONE
     if (is_single or is_cube) and mirrored_share(windows, factors.spectra[-1]) < least:
         return None
-    if is_cube and factors.misfit > MISFIT:
+    if is_cube and factors.misfit > NOISE_MISFIT:
         return None
     bands = noise_bands(windows, factors.spectra[: max(1, len(factors.spectra) - 1)].mean(0))
     if float(bands.max() / bands.min()) < FLAT:

@@ -28,7 +28,7 @@ GAUSSIAN = 1.4
 # Largest ``misfit`` of windows of a clip or a volume that noise alone has. Of 45 parts of brains, fields and clips
 # without noise, 41 have 0.64 to 4.3; with noise, white or filtered, such parts have 0.52 to 0.71, and more than 0.64 in
 # one of ten.
-MISFIT = 0.64
+NOISE_MISFIT = 0.64
 
 
 def is_uneven(windows: Windows, factors: NoiseFactors) -> bool:

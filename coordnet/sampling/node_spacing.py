@@ -32,7 +32,9 @@ LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it i
 # that were held out, most of them in clusters or tracks, they gain 0.39 dB in the mean over a search by errors alone,
 # with a standard error of 0.19 dB; 9 are better and 4 worse.
 GAIN, STEP = 5.0, 1.0
-SHORTEST = 2.0  # mean distances of the points in the extent along any axis, below which no scale makes it shorter
+LEAST_DISTANCES = (
+    2.0  # mean distances of the points in the extent along any axis, below which no scale makes it shorter
+)
 CLEARLY = 0.8  # ratio of the squared errors below which pixels have scales other than 1
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FAR_OFF = 5.0  # distance from the median along an axis, relative to the largest of the nearest nine tenths, at least
@@ -92,9 +94,9 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     Searches start from 1 and from the extents of the axes, and go to likelier scales, in the mean of the channels; the
     likelier of both ends is taken. Each step gains ``STEP`` in log-likelihood, and splines through the points without
     one of them predict it better: the likelihood alone is sure of wrong scales where values have edges. No step makes
-    the points' extent along an axis shorter than ``SHORTEST`` mean distances: the scale of an axis along which values
-    are linear, or do not vary, would grow until all points are between two nodes. All are 1 unless the others gain
-    ``GAIN`` over that, and have less error; clearly less for pixels, whose texture a likelihood does not know.
+    the points' extent along an axis shorter than ``LEAST_DISTANCES`` mean distances: the scale of an axis along which
+    values are linear, or do not vary, would grow until all points are between two nodes. All are 1 unless the others
+    gain ``GAIN`` over that, and have less error; clearly less for pixels, whose texture a likelihood does not know.
     """
     extent = np.ptp(x, axis=0)
     used, result = extent > 0, np.ones(x.shape[1])
@@ -118,16 +120,11 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     equal = (0.0,) * len(extent)
     sized = np.round(np.log2(extent))
 
-    def shortest(octaves: tuple[float, ...]) -> float:
-        """Return the least extent along an axis, in mean distances of the points."""
-        extents = extent / np.exp2(octaves)
-        return float(extents.min() / np.prod(extents / len(x) ** (1 / len(extents))) ** (1 / len(extents)))
-
     def climbed(octaves: tuple[float, ...]) -> tuple[float, ...]:
         better = [
             other
             for other in _next(octaves)
-            if shortest(other) >= min(SHORTEST, shortest(octaves))
+            if _shortest(extent, other, len(x)) >= min(LEAST_DISTANCES, _shortest(extent, octaves, len(x)))
             and likelihood(other) > likelihood(octaves) + STEP
             and error(other) < error(octaves)
         ]
@@ -138,6 +135,12 @@ def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -
     if likelihood(octaves) > likelihood(equal) + GAIN and error(octaves) < least:
         result[used] = np.exp2(octaves)
     return result
+
+
+def _shortest(extent: Float[np.ndarray, " d"], octaves: tuple[float, ...], count: int) -> float:
+    """Return the least extent of points along an axis, in mean distances, in units of the scales of the axes."""
+    relative = extent / np.exp2(octaves)
+    return float(relative.min() / (np.prod(relative) / count) ** (1 / len(relative)))
 
 
 def _are_pixels(x: Float[np.ndarray, "n d"]) -> bool:

@@ -14,8 +14,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.sampling.arrays import as_numbers, as_tensor, doubt_nines
 from coordnet.sampling.drift import Drift, drift_names
+from coordnet.sampling.gap_blocks import cells_like_gaps, within_hull
 from coordnet.sampling.node_spacing import nodes_on_sphere, nodes_reaching, scales_of
-from coordnet.sampling.point_blocks import cells_like_gaps, within_hull
 from coordnet.sampling.point_lattice import PointLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

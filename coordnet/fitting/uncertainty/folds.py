@@ -16,7 +16,7 @@ from coordnet.fitting.uncertainty.halves import FEWEST_HALVED, Half, RegularPart
 from coordnet.fitting.uncertainty.point_blocks import cells_of
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.point_blocks import GAP_DEPTH, blocks_of
+from coordnet.sampling.gap_blocks import GAP_DEPTH, blocks_of
 from coordnet.sampling.samples import Samples
 
 FOLDS = 5

@@ -8,7 +8,7 @@ from scipy.ndimage import distance_transform_edt
 
 from coordnet.sampling.extrapolation import outside_hull
 
-SEED = 0
+BLOCKS_SEED = 0
 PARTS = 5  # parts of the points of which one is hidden at random, to tell what distances are usual
 FARTHER = 0.99  # share of the hidden points' distances below one that is usual between points
 GAPS = 0.02  # share of the nodes between points that are farther than usual, above which there are gaps
@@ -29,7 +29,7 @@ def cells_like_gaps(positions: Float[np.ndarray, "n d"], lattice: tuple[int, ...
     """
     nodes = np.clip(np.rint(positions).astype(int), 0, np.array(lattice) - 1)
     node: Int[np.ndarray, " n"] = np.asarray(np.ravel_multi_index(tuple(nodes.T), lattice))
-    part = np.random.default_rng(SEED).permutation(len(node)) % PARTS
+    part = np.random.default_rng(BLOCKS_SEED).permutation(len(node)) % PARTS
     hidden = [_distances(node[part != k], lattice)[node[part == k]] for k in range(PARTS)]
     between = _distances(node, lattice)[within_hull(positions, lattice)]
     far = between[between > np.quantile(np.concatenate(hidden), FARTHER)]
@@ -65,7 +65,7 @@ def blocks_of(cells: Int[np.ndarray, "n d"], parts: int) -> tuple[Int[np.ndarray
     """
     blocks, block, sizes = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
     part_of, points = np.full(len(blocks), -1), np.zeros(parts)
-    for k in np.random.default_rng(SEED).permutation(len(blocks)):
+    for k in np.random.default_rng(BLOCKS_SEED).permutation(len(blocks)):
         near = part_of[np.abs(blocks - blocks[k]).max(1) <= 1]
         part_of[k] = np.lexsort((points, np.bincount(near[near >= 0], minlength=parts)))[0]
         points[part_of[k]] += sizes[k]
