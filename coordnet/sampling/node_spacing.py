@@ -32,9 +32,8 @@ LEAST_ERROR = 1e-20  # squared error, relative to the variance, below which it i
 # that were held out, most of them in clusters or tracks, they gain 0.39 dB in the mean over a search by errors alone,
 # with a standard error of 0.19 dB; 9 are better and 4 worse.
 GAIN, STEP = 5.0, 1.0
-LEAST_DISTANCES = (
-    2.0  # mean distances of the points in the extent along any axis, below which no scale makes it shorter
-)
+# Mean distances of the points in their extent along any axis that no step of the search makes shorter.
+LEAST_DISTANCES = 2.0
 CLEARLY = 0.8  # ratio of the squared errors below which pixels have scales other than 1
 ON_NODES = 1e-6  # steps by which a coordinate misses a node of the points' own lattice at most
 FAR_OFF = 5.0  # distance from the median along an axis, relative to the largest of the nearest nine tenths, at least
