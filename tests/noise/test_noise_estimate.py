@@ -10,7 +10,7 @@ import coordnet as cn
 from coordnet.noise import estimate
 from coordnet.noise.drawn import is_drawn
 from coordnet.noise.estimate import STEEP, required_noise
-from coordnet.noise.evidence import steepest_slope
+from coordnet.noise.evidence import NOISE_MISFIT, steepest_slope
 from coordnet.noise.factors import SHOWN_MODES, Factors, Line, completed, deconvolved, factors_of, quadratic
 from coordnet.noise.windows import Windows, doubled, seen_through_taper, squared_frequencies
 from coordnet.restore.denoise_choice import settled
@@ -177,6 +177,15 @@ def test_the_noise_of_a_photograph_that_is_dark_nearly_everywhere_is_found(elect
     level = math.sqrt(float(found.variance(y).mean()))
     assert level == pytest.approx(float((y - truth).std()), rel=0.1)
     assert required_noise(y, "camera").negative
+
+
+def test_windows_of_a_volume_that_has_noise_alone_differ_as_exponential_variables_do(generator):
+    """The logarithm of their mean is above the mean of their logarithms by Euler's constant; waves differ more."""
+    noise = torch.randn(32, 32, 32, 1, generator=generator, dtype=torch.float64)
+    axes = [torch.arange(32, dtype=torch.float64) / 32] * 3
+    radius = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).sub(0.45).norm(dim=-1, keepdim=True)
+    assert factors_of(Windows.of(noise)).misfit == pytest.approx(np.euler_gamma, abs=0.05)
+    assert factors_of(Windows.of(torch.cos(40 * radius))).misfit > 2 * NOISE_MISFIT
 
 
 def test_a_negative_has_no_more_noise_than_its_values_leave(monkeypatch, generator):
