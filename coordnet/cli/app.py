@@ -129,9 +129,11 @@ def grid(
     Comments, units below the names and decimal commas are understood; rows without a coordinate or any value are left
     out.
     """
+    from coordnet.cli.folders import readable
     from coordnet.cli.grid import from_table
 
-    from_table(points, asked, common)
+    with readable(str(points)) as path:
+        from_table(Path(path), asked, common)
 
 
 @command

@@ -239,6 +239,8 @@ def choose(
     kind = default_encoding(head, encoder and encoder.family) if encoding is None else encoding
     kind = cast(Kind, _checks.choice("encoding", kind, KINDS))
     chosen = _solver(kind, head, solver)
+    if robust and (samples.geometry.latitude is not None or samples.geometry.drift is not None):
+        raise _checks.wrong("robust", "points with no drift, and not on a sphere", "others")
     if encoder is None and prior == "auto" and chosen == "closed-form" and not (robust or tunable):
         if splines := splines_instead(samples, progress=progress):
             return splines

@@ -1,6 +1,7 @@
 """``coordnet grid``: a table of points onto a grid in its own units, as the library has it; bad input in one line."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import xarray
 import coordnet as cn
 from coordnet.cli.grid import _chosen
 from coordnet.cli.point_tables import read_drift
+from coordnet.fitting.fit import choose
 from coordnet.media import MediaError
 from coordnet.media.columns import Table
 from coordnet.plots.stations import GriddedPoints, stations_figure
@@ -136,6 +138,24 @@ def test_a_sphere_has_poles(grid, tmp_path):
     assert record["grid"]["column2"] == [-90.0, 90.0, 7]
     with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
         np.testing.assert_allclose(found["column3"].sel(column2=90.0), 1, atol=0.05)
+
+
+def test_standard_input_is_a_table(grid, table, monkeypatch):
+    options = ("--value", "t2m", "--missing", "-9999", "--spacing", 4, *PRIOR, "--no-uncertainty")
+    expected = grid(table, *options)[0]["grid"]
+    with table.open() as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        assert grid("-", *options, "--force")[0]["grid"] == expected
+
+
+def test_robust_fits_refuse_a_sphere_and_a_drift(run, table):
+    options = ("--x", "lon", "--y", "lat", "--value", "t2m", "--missing", "-9999", "--robust", "--sphere")
+    status, _, err = run("grid", table, *options)
+    assert status == 2
+    assert err.startswith("coordnet: --robust: expected points with no drift, and not on a sphere")
+    points = cn.points(PLACES, temperature(PLACES), drift={"elevation": PLACES[:, 0]})
+    with pytest.raises(ValueError, match="^`robust`: expected points with no drift"):
+        choose(points, robust=True)
 
 
 def test_a_column_of_sigma_weighs_the_points(grid, tmp_path):
