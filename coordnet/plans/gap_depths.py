@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from scipy.ndimage import distance_transform_cdt
 from torch import Tensor
 
-from coordnet.sampling.forward import near
+from coordnet.sampling.gap_copies import near
 
 FAR_STEPS = 8  # steps along axes and diagonals from the nearest known point, beyond which a point is far inside a gap
 WIDE = 0.1  # share of the unknown points that are far inside, above which the gaps are wide

@@ -12,8 +12,9 @@ from scipy.ndimage import label
 from torch import Tensor
 
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered
+from coordnet.sampling.forward import MIN_LEFT, ForwardModel
 from coordnet.sampling.gap_blocks import PARTS, between_others, blocks_of
+from coordnet.sampling.gap_copies import are_clustered
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import MARGIN

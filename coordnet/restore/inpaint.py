@@ -21,7 +21,7 @@ from coordnet.plans.gap_depths import are_wide
 from coordnet.priors.base import REQUIRED, Prior, as_prior
 from coordnet.restore.restored import InpaintReport, Restored, Tiles, fit_large
 from coordnet.sampling.arrays import Array, as_mask, as_signal, check_weights, count_axes_by_mask
-from coordnet.sampling.forward import are_clustered
+from coordnet.sampling.gap_copies import are_clustered
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples
 

@@ -8,7 +8,8 @@ from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local import Local
-from coordnet.sampling.forward import ForwardModel, hide_under_gaps
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.gap_copies import hide_under_gaps
 from coordnet.sampling.patterns import sample
 from tests.helpers import seeded, synthetic_photograph
 

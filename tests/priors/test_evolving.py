@@ -14,7 +14,8 @@ from coordnet.priors.base import Setting
 from coordnet.priors.evolving.covariance import Bands, Covariance, FramePosterior
 from coordnet.priors.evolving.learning import Learner, Problem, follow, learned_from_all
 from coordnet.priors.evolving.variogram import Kernel, Term, Variogram, fit_start
-from coordnet.sampling.forward import ForwardModel, are_areas, hide_under_gaps
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.gap_copies import are_areas, hide_under_gaps
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from coordnet import _checks
 from coordnet.priors.denoiser.parameters import DenoiserParameters
-from coordnet.sampling.forward import near
+from coordnet.sampling.gap_copies import near
 
 # The symmetries of the square, one after the other: turns by quarters, then those of the mirrored picture. In this
 # order a few of them in a row are unlike each other.

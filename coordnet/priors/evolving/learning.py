@@ -13,7 +13,7 @@ from torch import Tensor
 
 from coordnet.priors.evolving.covariance import Bands, Covariance, FramePosterior, Frames, Mean, Modes, Padded
 from coordnet.priors.evolving.variogram import fit_start
-from coordnet.sampling.forward import are_areas
+from coordnet.sampling.gap_copies import are_areas
 
 SMOOTHED_BANDS = 1.0  # standard deviation, in bands, of the Gaussian that smooths what is learned of each
 MOST_COUNTED = 50  # modes of a band beyond which it has no more weight among its neighbors

@@ -18,7 +18,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Sampled, Setting
 from coordnet.priors.kriging.plan import KrigingPlan
 from coordnet.priors.plates.field import dimensions
-from coordnet.sampling.forward import are_clustered
+from coordnet.sampling.gap_copies import are_clustered
 from coordnet.sampling.samples import Geometry
 
 MOST_TERMS, SAMPLES_A_TERM = 1000, 3  # largest order, and the least number of known samples for each term
