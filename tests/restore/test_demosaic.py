@@ -59,10 +59,12 @@ def test_noise_of_a_mosaic_is_found_by_default_and_grain_is_not(pattern):
     truth = synthetic_photograph(96, 96, 3) * torch.tensor([1.0, 0.9, 0.7])
     noise = torch.randn(96, 96, 1, generator=torch.Generator().manual_seed(1))
     mosaic = (truth * cn.sample(truth, f"bayer:{pattern}").geometry.known(3)).sum(-1, keepdim=True)
-    levels = [
-        math.sqrt(mosaic_noise(mosaic + s * noise, Bayer(pattern), surely=True).floor) for s in (0.0, 0.003, 0.03)
-    ]
-    assert levels[:2] == [0.0, 0.0] and levels[2] == pytest.approx(0.03, rel=0.1)
+
+    def level(mosaic):
+        return math.sqrt(float(mosaic_noise(mosaic, Bayer(pattern), surely=True).variance(mosaic).mean()))
+
+    assert level(mosaic) == level(mosaic + 0.003 * noise) == level(0.6 + 0.2 * mosaic + 0.006 * noise) == 0
+    assert level(mosaic + 0.03 * noise) == pytest.approx(0.03, rel=0.1)
 
 
 def test_the_middle_of_a_large_mosaic_begins_with_the_same_colors(monkeypatch):
