@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw
 
 import coordnet as cn
 from coordnet.noise.before_jpeg import noise_before_jpeg
-from coordnet.sampling.jpeg import shown_steps
+from coordnet.noise.linear_demosaicing import malvar
+from coordnet.sampling.jpeg import brightness, shown_steps
 from tests.helpers import synthetic_photograph
 from tests.noise.test_shared_noise import grain
 
@@ -93,6 +94,24 @@ def test_the_noise_of_a_dark_photograph_is_found(share, quality, deviation, gene
     variance = 0.002 * truth + deviation**2
     decoded, _ = compressed(truth + variance.sqrt() * torch.randn(truth.shape, generator=generator), quality)
     assert 1 < cn.estimate_noise(decoded).floor / float(variance.mean()) < 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quality", [90, 95])
+def test_the_noise_of_photons_behind_a_mosaic_is_found(quality, generator):
+    """Its brightness has the variance of a demosaiced mosaic, which rises from the dark to the bright side."""
+    truth = noisy(generator, sigma=0.0) * torch.linspace(0.1, 1.0, SIZE[1], dtype=torch.float64)[:, None]
+    counted = 0.01 * torch.poisson(truth / 0.01, generator=generator)
+    made = malvar(counted, cn.sample(truth, "bayer:RGGB").geometry.known(3)).clamp(0, 1)
+    decoded, table = compressed(made, quality)
+    model = noise_before_jpeg(decoded, table.astype(float))
+    assert model is not None and model.gain > 0 and model.spectrum is not None
+    for part in (slice(20, 70), slice(90, 150)):
+        deviation = float(brightness(decoded - truth)[:, part].std())
+        weights = torch.tensor([0.299, 0.587, 0.114], dtype=torch.float64)
+        share = weights @ model.autocovariance[:, :, 0, 0].double() @ weights
+        found = float((share * brightness(model.variance(truth[:, part]))).mean().sqrt())
+        assert found == pytest.approx(deviation, rel=0.25)
 
 
 @pytest.mark.parametrize("quality", [50, 75])
