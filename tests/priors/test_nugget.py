@@ -165,19 +165,6 @@ def test_errors_at_all_nodes_are_those_of_simulated_estimates():
         assert (found[j] * found[k]).mean() == pytest.approx(expected, rel=0.02)
 
 
-@pytest.mark.parametrize(("interpolated", "is_noise"), [(0.9, False), (0.995, True), (1.1, True)])
-def test_what_a_prior_predicts_best_from_neighbors_as_they_are_is_no_noise(interpolated, is_noise):
-    """White noise on the neighbors would make that prediction worse than one that smooths them."""
-    smoothed = np.random.default_rng(0).standard_normal(1000)
-    errors, clusters = {0: smoothed, 1: interpolated * smoothed[::-1]}, np.arange(1000)
-    traits = [Traits(without_noise=1), Traits(keeps_samples=True)]
-    hidden = HiddenErrors(traits, errors, clusters, nugget=0.8, density=0.9)
-    assert hidden.is_noisy == is_noise
-    assert (hidden.weights()[0] > 0.8) == is_noise
-    others = [Traits(), Traits(keeps_samples=True)]
-    assert HiddenErrors(others, errors, clusters, nugget=0.8, density=0.9).is_noisy
-
-
 def test_patches_are_tried_with_the_noise_that_there_seems_to_be():
     noisy, clean = samples((40, 48), 0.3, power=2.5), samples((40, 48), 0.0, power=2.5)
     levels = [[p.noise for p in choose_prior(s).priors if isinstance(p, cn.Local)] for s in (noisy, clean)]

@@ -90,7 +90,6 @@ class Traits:
     by_likelihood: bool = False  # whether the likelihood of all samples chose its numbers
     needs_proof: bool = False  # whether it has a weight only where that surely lowers the error
     keeps_samples: bool = False  # whether its fit keeps known samples as they are, with their noise
-    without_noise: int = -1  # the number of the candidate that is the same but takes the samples to have no noise
 
 
 @dataclass(frozen=True)
@@ -229,20 +228,8 @@ class HiddenErrors:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether noise is much of the least error, and hidden samples do not refute it."""
-        shows = 0 < SHOWS * min(map(mean_square, self.errors.values()), default=0.0) <= self.nugget**2
-        return shows and not self._is_refuted
-
-    @property
-    def _is_refuted(self) -> bool:
-        """Whether a candidate that keeps the samples is surely better at hidden ones than itself with that noise.
-
-        With white noise it would be worse, since it takes the noise of the neighbors along. What was taken for noise is
-        fine texture then.
-        """
-        pairs = [(e, self.errors.get(self.traits[k].without_noise)) for k, e in self.errors.items()]
-        differences = [np.square(e) - np.square(kept) for e, kept in pairs if kept is not None]
-        return any(float(d.mean()) > SURE * self.standard_error(d) for d in differences)
+        """Whether noise is much of the least error."""
+        return 0 < SHOWS * min(map(mean_square, self.errors.values()), default=0.0) <= self.nugget**2
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return how far the squared errors of the weighted sum are expected to be below those of the reference."""

@@ -116,7 +116,6 @@ class Trial:
                 refines=plan.refines,
                 by_likelihood=plan.by_likelihood,
                 keeps_samples=prior.keeps_samples,
-                without_noise=self._without_noise(prior),
             )
             for k, (plan, prior) in enumerate(zip(self.plans, self.candidates, strict=True))
         ]
@@ -140,11 +139,6 @@ class Trial:
         linear = [self.candidates[k] for k in fixed]
         lattice: Any = self.plans[0].geometry
         return dict(zip([*fixed, own], falls(linear, kriged.covariance, lattice, shown).tolist(), strict=True))
-
-    def _without_noise(self, prior: Prior) -> int:
-        """Return the number of the candidate that is a prior without the noise it has, -1 if there is none."""
-        plain = prior.with_noise(0.0) if prior.noise else None
-        return self.candidates.index(plain) if plain in self.candidates else -1
 
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of ``HiddenErrors``, beside given shares.
