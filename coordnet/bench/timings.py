@@ -27,6 +27,7 @@ from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.closed_form import plan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.linalg.kronecker import mode_product
 from coordnet.media import load
 from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.priors.adaptive import Adaptive
@@ -168,18 +169,9 @@ def bare_products(values: Tensor, shape: Sequence[int]) -> Callable[[], Tensor]:
 
 
 def products(values: Tensor, matrices: Sequence[Tensor]) -> Callable[[], Tensor]:
-    """Return the product, by ``torch.matmul``, of a matrix along every axis of values (*batch, *lattice, channels)."""
-    dims = len(matrices)
-    x = values.movedim(-1, -dims - 1).flatten(0, -dims - 1).contiguous()
-
-    def work() -> Tensor:
-        y = torch.matmul(x, matrices[-1].T)
-        for j in reversed(range(dims - 1)):
-            before, after = y.shape[: j + 1], y.shape[j + 2 :]
-            y = torch.matmul(matrices[j], y.reshape(*before, y.shape[j + 1], -1)).reshape(*before, -1, *after)
-        return y
-
-    return work
+    """Return the product of a matrix along every axis of values (*batch, *lattice, channels), by BLAS alone."""
+    x = values.movedim(-1, -len(matrices) - 1).contiguous()
+    return partial(mode_product, x, matrices)
 
 
 def dense(encoding: ComplexEncoding, samples: Samples) -> list[Tensor]:

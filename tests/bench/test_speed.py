@@ -26,7 +26,7 @@ def test_products_are_kronecker_products(generator):
     made = timings.products(values, matrices)()
     expected = values.movedim(-1, 1).reshape(6, -1) @ kron(matrices).T
     assert torch.allclose(made.reshape(6, -1), expected, atol=1e-4)
-    assert timings.bare_products(values, (7, 8, 9))().shape == (6, 7, 8, 9)
+    assert timings.bare_products(values, (7, 8, 9))().shape == (2, 3, 7, 8, 9)
 
 
 def test_the_papers_procedure_is_the_fit(generator):
