@@ -46,11 +46,6 @@ class Encoding(nn.Module):
         return math.prod(self.shape)
 
     @property
-    def out_features(self) -> int:
-        """K by the name that ``nn.Linear`` has for it."""
-        return self.features
-
-    @property
     def axis_encoders(self) -> list[Encoder]:
         """The encoders, one for each axis or direction; empty if the encoding is not composed of them."""
         return []

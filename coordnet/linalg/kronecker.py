@@ -129,10 +129,6 @@ class Kronecker(LinearOperator):
 
         return Kronecker(for_each_distinct(self.matrices, sent, _same_object))
 
-    def diagonal(self) -> Tensor:
-        """Return the outer product of the diagonals of the (square) matrices."""
-        return outer_product([a.diagonal() if isinstance(a, Tensor) else a.dense().diagonal() for a in self.matrices])
-
 
 @dataclass(frozen=True)
 class AxisFactor:

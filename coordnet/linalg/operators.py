@@ -84,14 +84,6 @@ class LinearOperator(ABC):
         """Return A B as one operator where that is cheaper than the two, else None."""
         return None
 
-    def diagonal(self) -> Tensor:
-        """Return the diagonal of a square operator, (*domain); ``NotImplementedError`` is raised if it is not cheap."""
-        raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
-
-    def trace(self) -> float:
-        """Return the trace of a square operator, if its diagonal is cheap."""
-        return float(self.diagonal().sum())
-
     def batch_of(self, x: Tensor) -> Shape:
         """Return the dimensions of an argument before the operator's domain."""
         return tuple(x.shape[: x.ndim - len(self.domain)])
@@ -135,10 +127,6 @@ class Adjoint(LinearOperator):
     def T(self) -> LinearOperator:
         """The operator itself."""
         return self.operator
-
-    def diagonal(self) -> Tensor:
-        """Return the diagonal, which the adjoint shares with the operator."""
-        return self.operator.diagonal()
 
 
 class Composition(LinearOperator):
@@ -210,10 +198,6 @@ class Identity(LinearOperator):
     def _apply_adjoint(self, y: Tensor) -> Tensor:
         return y
 
-    def diagonal(self) -> Tensor:
-        """Return ones."""
-        return torch.ones(self.domain)
-
 
 class Diagonal(LinearOperator):
     """Elementwise multiplication by the values of a diagonal, (*domain); it is self-adjoint."""
@@ -229,9 +213,6 @@ class Diagonal(LinearOperator):
 
     def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         return self._write(y, out)
-
-    def diagonal(self) -> Tensor:
-        return self.values
 
 
 class ChannelRotation(LinearOperator):

@@ -590,21 +590,3 @@ def test_float32_is_its_rounding(name, generator):
         found, expected = apply(argument), exact(argument.double())
         assert found.dtype == torch.float32
         assert float((found - expected).abs().max()) < 1e-5 * float(expected.abs().max())
-
-
-@pytest.mark.parametrize("name", ["rotation", "cosines", "spanning modes"])
-def test_a_diagonal_that_is_not_cheap_is_refused(name, generator):
-    operator = OPERATORS[name]((3, 4), generator).operator
-    for work in (operator.diagonal, operator.trace, operator.T.diagonal):
-        with pytest.raises(NotImplementedError, match="no cheap diagonal"):
-            work()
-
-
-@pytest.mark.parametrize("name", ["identity", "diagonal", "square kronecker"])
-def test_diagonal_and_trace_are_those_of_the_matrix(name, generator):
-    case = OPERATORS[name]((3, 4), generator)
-    formed = matrix(case)
-    assert case.operator.diagonal().shape == case.operator.domain
-    assert torch.allclose(case.operator.diagonal().flatten().to(DOUBLE), formed.diag(), atol=1e-12)
-    assert case.operator.trace() == pytest.approx(float(formed.trace()), abs=1e-10)
-    assert torch.equal(case.operator.T.diagonal(), case.operator.diagonal())
