@@ -494,9 +494,9 @@ def test_the_lower_median_is_that_of_torch(n):
 
 @pytest.fixture
 def photo(tmp_path):
-    from coordnet.media import write_image
+    from coordnet.media import write_media
 
-    write_image(picture(16).clamp(0, 1).float(), tmp_path / "photo.png")
+    write_media(picture(16).clamp(0, 1).float(), tmp_path / "photo.png")
     return tmp_path / "photo.png"
 
 
@@ -510,9 +510,9 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run_there(device, run, coarse, photo, command):
-    from coordnet.media import write_image
+    from coordnet.media import write_media
 
-    write_image(mask(16).float()[..., None], photo.parent / "mask.png")
+    write_media(mask(16).float()[..., None], photo.parent / "mask.png")
     status, out, err = run(command, photo, *COMMANDS[command], "--device", device, "--json", "--out", "out")
     assert status == 0, err
     assert json.loads(out)["device"].startswith("cuda")

@@ -1,5 +1,4 @@
 from .array_files import read_array as read_array
-from .array_files import write_array as write_array
 from .columns import read_table as read_table
 from .columns import write_table as write_table
 from .files import MediaError as MediaError
@@ -10,9 +9,6 @@ from .formats import read_media as read_media
 from .formats import write_media as write_media
 from .mask_files import read_mask as read_mask
 from .picture_files import read_image as read_image
-from .picture_files import write_image as write_image
 from .signal import Media as Media
 from .sound import read_audio as read_audio
-from .sound import write_audio as write_audio
 from .video import read_video as read_video
-from .video import write_video as write_video

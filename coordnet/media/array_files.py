@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from coordnet import _checks
 from coordnet.media.files import (
@@ -23,7 +21,7 @@ from coordnet.media.files import (
     refuse_large,
     split_member,
 )
-from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
+from coordnet.media.signal import Media, from_depth, rounded_by_float32
 from coordnet.media.tags import Tags
 
 ARRAY_SUFFIXES = (".npy", ".zarr", *MEMBER_SUFFIXES)
@@ -144,21 +142,10 @@ def zarr_package(path: Path) -> Any:
     return zarr
 
 
-def write_array(
-    signal: Float[Tensor, "*grid channels"],
-    path: StrPath,
-    *,
-    depth: str = "float32",
-    channel_axis: bool = True,
-    exact: Exact | None = None,
-) -> None:
-    """Write an array as an .npy file; integers are the signal times their largest value, clipped.
-
-    `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
-    channels of length 1. `exact` are numbers of this dtype that replace the signal's.
-    """
-    values = to_depth(as_numpy(signal), depth, path)
-    values = values if exact is None else exact.over(values)
-    values = values if channel_axis or values.shape[-1] != 1 else values[..., 0]
+def write_array(media: Media, path: Path) -> list[str]:
+    """Write an array as an .npy file, and return the tags that it does not hold."""
+    values = media.numbers(path)
+    values = values if media.channel_axis or values.shape[-1] != 1 else values[..., 0]
     with atomic_path(path) as temporary, encoding(path, "an array"):
         np.save(temporary, values, allow_pickle=False)
+    return media.tags.for_others()

@@ -4,10 +4,10 @@ Some pictures come with scikit-image, and are read by their names from its folde
 """
 
 import difflib
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -168,34 +168,40 @@ def write_media(
     if suffix not in KIND_BY_SUFFIX or suffix in (*MEMBER_SUFFIXES, ".zarr"):
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
     signal = media.signal if isinstance(media, Media) else media
-    if suffix == ".gif" and signal.ndim == 3:
-        signal = signal.unsqueeze(0)  # a picture is an animation of one frame
     target: Kind = "video" if suffix == ".gif" else KIND_BY_SUFFIX[suffix]
-    source = media if isinstance(media, Media) else Media(media, target, "", "")
+    source = media if isinstance(media, Media) else Media(media, target, "", "", alpha=True)
     if suffix in TIFF_SUFFIXES and (signal.ndim > 3 or source.tags.imagej is not None):
         target = "stack"
-    axes = _AXES.get(target, signal.ndim - 1)
+    is_picture = suffix == ".gif" and signal.ndim == 3  # an animation of one frame
+    axes = 2 if is_picture else _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:
         noun = "axis" if axes == 1 else "axes"
         raise mismatch(path, f"a signal of {axes} {noun} to write this {target} (.npy holds any)", str(signal.ndim - 1))
     same_scale = (source.kind == "audio") == (target == "audio")  # sound scales integers differently
-    exact = source.exact if depth in (None, source.depth) and (target == source.kind or suffix == ".gif") else None
-    depth = depth or (source.depth if same_scale else "")
     rate = source.rate if rate is None else rate
-    options: dict[str, Any] = {"depth": depth} if depth else {}
-    pace: dict[str, Any] = {} if rate is None else {"rate": rate}
-    lost = source.tags.for_others()
-    if target == "image":
-        alpha = source.alpha or source is not media
-        lost = write_image(signal, path, **options, alpha=alpha, exact=exact, tags=source.tags)
-    elif target == "stack":
-        lost = write_stack(signal, path, **options, axes=source.axes, alpha=source.alpha, exact=exact, tags=source.tags)
-    elif target == "video":
-        lost = write_video(signal, path, **pace, exact=exact, tags=source.tags)
-    elif target == "audio":
-        write_audio(signal, path, **pace, **options, exact=exact)
-    elif target == "table":
-        write_table(path, source.columns, signal, exact=exact, texts=source.texts)
-    else:
-        write_array(signal, path, **options, channel_axis=source.channel_axis, exact=exact)
-    warn_of_lost(source.name, suffix, lost)
+    is_exact = depth in (None, source.depth) and (target == source.kind or suffix == ".gif")
+    written = replace(
+        source,
+        depth=depth or (source.depth if same_scale else "") or _DEPTHS.get(target, ""),
+        rate=_RATES.get(target) if rate is None else rate,
+        alpha=source.alpha and (source is media or target == "image"),
+        stored=source.stored if is_exact else None,
+    )
+    warn_of_lost(source.name, suffix, _WRITERS[target](written, Path(path)))
+
+
+def _write_columns(media: Media, path: Path) -> list[str]:
+    write_table(path, media.columns, media.signal, exact=media.exact, texts=media.texts)
+    return media.tags.for_others()
+
+
+_DEPTHS: dict[Kind, str] = {"image": "uint8", "stack": "float32", "audio": "int16", "array": "float32"}
+_RATES: dict[Kind, float | int] = {"video": 25, "audio": 44100}  # frames and samples per second
+_WRITERS: dict[Kind, Callable[[Media, Path], list[str]]] = {
+    "image": write_image,
+    "stack": write_stack,
+    "video": write_video,
+    "audio": write_audio,
+    "table": _write_columns,
+    "array": write_array,
+}

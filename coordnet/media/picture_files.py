@@ -13,16 +13,14 @@ import imageio.v3 as iio
 import numpy as np
 import tifffile
 import torch
-from jaxtyping import Float
 from PIL import Image
 from scipy.spatial import KDTree
 from skimage.transform import resize, resize_local_mean
-from torch import Tensor
 
 from coordnet.linalg.orientations import upright
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
-from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
+from coordnet.media.signal import Media, from_depth, rounded_by_float32
 from coordnet.media.tags import Tags, read_tags
 
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -217,38 +215,26 @@ def _parse(option: str, pattern: str, text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in match.groups() if number is not None)
 
 
-def write_image(
-    signal: Float[Tensor, "height width channels"],
-    path: StrPath,
-    *,
-    depth: str = "uint8",
-    alpha: bool = True,
-    exact: Exact | None = None,
-    tags: Tags | None = None,
-) -> list[str]:
+def write_image(media: Media, path: Path) -> list[str]:
     """Write a picture without loss; integers are the signal times their type's largest value, rounded and clipped.
 
-    PNG holds 1 to 4 channels of uint8 or uint16, or one of bool, TIFF any number of channels of any type. ``depth`` is
-    the name of a NumPy dtype; see ``to_depth``. ``alpha`` says whether the last of 2 or 4 channels is opacity, which
-    TIFF files note. ``exact`` are numbers of this dtype that replace the signal's. Of ``tags`` those are returned that
-    the file does not hold.
+    PNG holds 1 to 4 channels of uint8 or uint16, or one of bool, TIFF any number of channels of any type, and notes
+    whether the last of 2 or 4 is opacity. The tags that the file does not hold are returned.
     """
-    suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
+    suffix, channels, depth, tags = path.suffix.lower(), media.signal.shape[-1], media.depth, media.tags
     if suffix not in (".png", *TIFF_SUFFIXES):
         raise mismatch(path, "the suffix .png or .tiff to write an image", repr(suffix))
-    if signal.numel() == 0:
-        raise mismatch(path, "an image of at least one pixel", f"shape {tuple(signal.shape)}")
+    if media.signal.numel() == 0:
+        raise mismatch(path, "an image of at least one pixel", f"shape {tuple(media.signal.shape)}")
     if suffix == ".png" and depth != "bool" * (channels == 1) and (depth not in ("uint8", "uint16") or channels > 4):
         found = f"{channels} channels of {depth} (.tiff holds them)"
         raise mismatch(path, "1 to 4 channels of uint8 or uint16 in .png", found)
-    pixels = to_depth(as_numpy(signal), depth, path)
-    pixels = pixels if exact is None else exact.over(pixels)
+    pixels, exact = media.numbers(path), media.exact
     pixels = pixels[..., 0] if channels == 1 else pixels
-    tags = tags or Tags()
     held, lost = (tags.for_tiff if suffix in TIFF_SUFFIXES else tags.for_png)(channels)
     with atomic_path(path) as temporary, encoding(path, "an image"):
         if suffix in TIFF_SUFFIXES:
-            tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels, alpha=alpha), **held)
+            tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels, alpha=media.alpha), **held)
         elif tags.palette is not None and exact is not None and channels == 3:
             indexed(pixels, np.asarray(exact.where.all(-1)), tags.palette).save(temporary, **held)
         else:

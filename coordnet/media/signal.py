@@ -68,6 +68,11 @@ class Media:
             return None
         return Exact(self.stored, self.known.cpu().numpy())
 
+    def numbers(self, path: StrPath) -> np.ndarray:
+        """Return the numbers to write, (*grid, channels): those of the signal (``to_depth``), or the exact ones."""
+        values = to_depth(as_numpy(self.signal), self.depth, path)
+        return values if self.exact is None else self.exact.over(values)
+
     @property
     def lossless_suffix(self) -> str:
         """The suffix of a format that holds this signal at its depth; video is compressed at high quality.

@@ -1,15 +1,14 @@
 """Sound in and out: WAV files, by SciPy."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from scipy.io import wavfile
-from torch import Tensor
 
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
-from coordnet.media.signal import Exact, Media, as_numpy, from_depth, refuse_nan, rounded_by_float32
+from coordnet.media.signal import Media, as_numpy, from_depth, refuse_nan, rounded_by_float32
 
 AUDIO_SUFFIXES = (".wav", ".wave")
 # SciPy's warnings about a file that is shorter than its header announces.
@@ -39,30 +38,24 @@ def read_audio(path: StrPath) -> Media:
     return Media(torch.from_numpy(values), "audio", path.stem, samples.dtype.name, float(rate), stored=stored)
 
 
-def write_audio(
-    signal: Float[Tensor, "samples channels"],
-    path: StrPath,
-    *,
-    rate: float | int = 44100,
-    depth: str = "int16",
-    exact: Exact | None = None,
-) -> None:
+def write_audio(media: Media, path: Path) -> list[str]:
     """Write sound as a WAV file; values written as integers are clipped to [-1, 1) and rounded.
 
-    ``rate`` is a whole number of samples per second. ``depth`` is uint8, int16, int32, int64, float32 or float64.
-    ``exact`` are numbers of this type that replace the signal's.
+    The rate is a whole number of samples per second, the depth uint8, int16, int32, int64, float32 or float64. The tags
+    that the file does not hold are returned.
     """
-    if signal.numel() == 0:
-        raise mismatch(path, "at least one sample", f"shape {tuple(signal.shape)}")
+    rate, depth, values = media.rate or 0, media.depth, as_numpy(media.signal)
+    if values.size == 0:
+        raise mismatch(path, "at least one sample", f"shape {values.shape}")
     if rate < 1 or rate != round(rate):
         raise mismatch(path, "a whole number of samples per second", f"{rate:g}")
-    values = as_numpy(signal)
     if not depth.startswith("float"):
         refuse_nan(values, depth, path)
         half = 2.0 ** (8 * np.dtype(depth).itemsize - 1)
         top = half - 1 if depth != "int64" else np.nextafter(half, 0)
         values = np.clip(np.rint(values.astype(np.float64) * half), -half, top)
         values += half if depth == "uint8" else 0
-    values = values.astype(depth) if exact is None else exact.over(values.astype(depth))
+    values = values.astype(depth) if media.exact is None else media.exact.over(values.astype(depth))
     with atomic_path(path) as temporary, encoding(path, "sound"):
         wavfile.write(temporary, round(rate), values)
+    return media.tags.for_others()

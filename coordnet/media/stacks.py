@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import tifffile
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch
@@ -21,8 +19,8 @@ from coordnet.media.picture_files import (
     known_values,
     tiff_options,
 )
-from coordnet.media.signal import Exact, Media, as_numpy, to_depth
-from coordnet.media.tags import Tags, read_tags
+from coordnet.media.signal import Media
+from coordnet.media.tags import read_tags
 
 CHANNELS = "SC"  # tifffile's letters of the axes that are channels: samples of a pixel, else channels of a microscope
 IMAGEJ_TYPES = ("uint8", "uint16", "float32")
@@ -61,29 +59,18 @@ def read_pages(path: Path, memory: int | None = None) -> tuple[np.ndarray, str, 
     return divided(numbers) if alpha and TIMES_ALPHA in extra else numbers, series.axes, alpha
 
 
-def write_stack(
-    signal: Float[Tensor, "*grid channels"],
-    path: StrPath,
-    *,
-    depth: str = "float32",
-    axes: str = "",
-    alpha: bool = False,
-    exact: Exact | None = None,
-    tags: Tags | None = None,
-) -> list[str]:
-    """Write pages into a TIFF file, with tifffile's letters for the ``axes`` of the source where there are any.
+def write_stack(media: Media, path: Path) -> list[str]:
+    """Write pages into a TIFF file, with tifffile's letters for the axes of the source where there are any.
 
-    ``depth``, ``alpha`` and ``exact`` are those of ``write_image``. Those of the ``tags`` are returned that the file
-    does not hold.
+    The tags that the file does not hold are returned.
     """
-    tags, channels, numbers = tags or Tags(), signal.shape[-1], to_depth(as_numpy(signal), depth, path)
-    numbers = numbers if exact is None else exact.over(numbers)
-    axes = axes or "TZYX"[-signal.ndim + 1 :] + "S" * (channels > 1)
+    tags, channels, numbers = media.tags, media.signal.shape[-1], media.numbers(path)
+    axes = media.axes or "TZYX"[-numbers.ndim + 1 :] + "S" * (channels > 1)
     channel = _channel(axes)
     numbers = np.moveaxis(numbers, -1, axes.index(channel)) if channel else numbers[..., 0]
-    imagej = tags.imagej if depth in (("uint8",) if axes.endswith("S") else IMAGEJ_TYPES) else None
+    imagej = tags.imagej if media.depth in (("uint8",) if axes.endswith("S") else IMAGEJ_TYPES) else None
     held, lost = (tags if imagej is None else replace(tags, imagej=None)).for_tiff(channels)
-    options: dict[str, Any] = tiff_options(channels if axes.endswith("S") else 1, alpha=alpha)
+    options: dict[str, Any] = tiff_options(channels if axes.endswith("S") else 1, alpha=media.alpha)
     if imagej is None:
         options |= {"compression": "zlib", "metadata": {"axes": axes}}
     else:

@@ -12,13 +12,11 @@ import av
 import imageio.v3 as iio
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
 from coordnet.media.picture_files import ANIMATED_SUFFIXES, indexed, resize_and_crop
-from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
+from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
 from coordnet.media.soundtrack import add_sound, find_track
 from coordnet.media.tags import Tags
 
@@ -114,22 +112,15 @@ def _parse_frames(text: str) -> slice:
     return slice(*parts)
 
 
-def write_video(
-    signal: Float[Tensor, "frames height width channels"],
-    path: StrPath,
-    *,
-    rate: float | int = 25,
-    exact: Exact | None = None,
-    tags: Tags | None = None,
-) -> list[str]:
+def write_video(media: Media, path: Path) -> list[str]:
     """Write a clip as H.264 at high quality (crf 12) 8 bits per channel, or as a GIF; values are clipped to [0, 1].
 
     Colors are 4:2:0, which every player shows, if height and width are even; otherwise they are 4:4:4, which fewer
-    players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB). The palette of a GIF of one frame
-    has the colors of ``exact``, in the order of the palette in ``tags``. The sound in these is copied; what the file
-    does not hold of them is returned.
+    players show. Channels are 1 (gray) or 3 (RGB). The palette of a GIF of one frame has the exact colors, in the order
+    of the palette in the tags. The sound in these is copied; what the file does not hold of them is returned.
     """
-    suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
+    signal = media.signal if media.signal.ndim == 4 else media.signal.unsqueeze(0)
+    suffix, shape, rate = path.suffix.lower(), tuple(signal.shape), media.rate or 0
     if suffix not in CLIP_SUFFIXES:
         raise mismatch(path, f"a video suffix to write ({' '.join(CLIP_SUFFIXES)})", repr(suffix))
     if shape[-1] not in (1, 3):
@@ -138,7 +129,7 @@ def write_video(
         raise mismatch(path, "a clip of at least one pixel", f"shape {shape}")
     if not 0 < rate <= 1000:
         raise mismatch(path, "a rate up to 1000 frames per second", f"{rate:g}")
-    images, tags = to_depth(as_numpy(signal), "uint8", path), tags or Tags()
+    images, tags, exact = to_depth(as_numpy(signal), "uint8", path), media.tags, media.exact
     if suffix == ".gif":
         with atomic_path(path) as temporary, encoding(path, "an animation"):
             duration = round(100 / rate) * 10  # a GIF counts hundredths of a second

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.media import write_video
+from coordnet.media import write_media
 from tests.helpers import synthetic_photograph
 
 
@@ -20,7 +20,7 @@ def small_data(tmp_path_factory):
     (data / "video").mkdir()
     picture = synthetic_photograph(16, 16)
     frames = [picture.roll(shift, 0) for shift in range(8)]
-    write_video(torch.stack(frames), data / "video" / "clip.mp4", rate=25)
+    write_media(torch.stack(frames), data / "video" / "clip.mp4", rate=25)
     return data
 
 

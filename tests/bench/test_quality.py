@@ -19,7 +19,7 @@ from coordnet.bench.fields import FIELDS, FieldFinder
 from coordnet.bench.peers import pillow
 from coordnet.bench.quality_study import Quality
 from coordnet.bench.records import Options, read
-from coordnet.media import MediaError, write_audio, write_video
+from coordnet.media import MediaError, write_media
 from coordnet.noise.linear_demosaicing import bilinear, malvar
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
@@ -128,16 +128,16 @@ def test_a_folder_without_photographs_is_refused(tmp_path):
 
 def test_cubes_are_the_middle_of_a_clip(tmp_path):
     levels = torch.linspace(0, 1, 140).reshape(-1, 1, 1, 1)
-    write_video(levels.expand(140, 130, 132, 1), tmp_path / "small.mp4", rate=25)
+    write_media(levels.expand(140, 130, 132, 1), tmp_path / "small.mp4", rate=25)
     small = cubes.cube(tmp_path / "small.mp4")
     assert small.shape == (128, 128, 128, 3)
     assert float(small[0].mean()) == pytest.approx(6 / 139, abs=0.02)
-    write_video(levels[:4].expand(4, 300, 200, 1), tmp_path / "large.mp4", rate=25)
+    write_media(levels[:4].expand(4, 300, 200, 1), tmp_path / "large.mp4", rate=25)
     assert cubes.cube(tmp_path / "large.mp4").shape == (4, 128, 128, 3)
 
 
 def test_sounds_are_the_beginning(tmp_path):
-    write_audio(torch.rand(131_100, 1), tmp_path / "a.wav", rate=8000)
+    write_media(torch.rand(131_100, 1), tmp_path / "a.wav", rate=8000)
     assert cubes.sound(tmp_path / "a.wav").shape == (131_072, 1)
 
 

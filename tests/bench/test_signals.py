@@ -11,7 +11,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from coordnet.bench import signals as cubes
-from coordnet.media import read_image, write_video
+from coordnet.media import read_image, write_media
 from tests.helpers import refused
 
 
@@ -44,7 +44,7 @@ def prepared(run, raw, *options):
 def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
     (raw / "video").mkdir()
     clip = torch.rand(9, 300, 40, 3, generator=torch.Generator().manual_seed(0))
-    write_video(clip, raw / "video" / "c.mp4", rate=10)
+    write_media(clip, raw / "video" / "c.mp4", rate=10)
     status, printed, err = prepared(run, raw, "--json")
     assert (status, err) == (0, "")
     record = json.loads(printed)

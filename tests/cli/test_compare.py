@@ -8,7 +8,7 @@ import torch
 from scipy.io import wavfile
 
 from coordnet.fitting import fit as fitting
-from coordnet.media import load, write_video
+from coordnet.media import load, write_media
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.sampling.patterns import sample
@@ -170,7 +170,7 @@ def test_a_row_and_a_clip_are_compared_too(run, tmp_path):
     record, found = compared(run, folder / "tone.wav", "--sample", "random:0.5", "--html", "--out", "tone")
     assert found["fourier · linear · closed-form · adaptive"]["psnr"]["held_out"] > 30
     clip = torch.stack([synthetic_photograph(6, 8).roll(i, 1) for i in range(3)])
-    write_video(clip, folder / "clip.mp4", rate=5)
+    write_media(clip, folder / "clip.mp4", rate=5)
     record, _ = compared(run, folder / "clip.mp4", "--html", "--out", "clip")
     assert record["shape"] == [3, 6, 8, 3]
     for out in ("tone", "clip"):

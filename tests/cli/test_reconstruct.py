@@ -12,7 +12,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from coordnet._checks import CoordnetWarning
-from coordnet.media import load, read_media, write_media, write_table, write_video
+from coordnet.media import load, read_media, write_media, write_table
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.fits import reconstruction_figure
@@ -309,7 +309,7 @@ def moving(frames, height, width):
 
 @pytest.mark.figures
 def test_videos_keep_their_frame_rate(reconstruct, inputs):
-    write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=30000 / 1001)
+    write_media(moving(12, 40, 48), inputs / "clip.mp4", rate=30000 / 1001)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
     record, folder = reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4", "--prior", "smooth:power=2")
     assert record["shape"] == [8, 16, 18, 3]
@@ -321,13 +321,13 @@ def test_videos_keep_their_frame_rate(reconstruct, inputs):
 
 
 def test_a_small_smooth_clip_converges_with_the_prior_of_its_own(reconstruct, inputs):
-    write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=25)
+    write_media(moving(12, 40, 48), inputs / "clip.mp4", rate=25)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
     reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4", "--prior", "adaptive")
 
 
 def test_a_mask_of_one_frame_holds_for_all(reconstruct, inputs):
-    write_video(moving(6, 16, 18), inputs / "clip.mp4", rate=25)
+    write_media(moving(6, 16, 18), inputs / "clip.mp4", rate=25)
     known = torch.rand(16, 18, generator=torch.Generator().manual_seed(0)) < 0.5
     mask = save_mask(inputs / "mask.png", known)
     record, _ = reconstruct(inputs / "clip.mp4", "--sample", f"mask:{mask}", "--prior", "smooth:power=2,form=modes")
@@ -590,7 +590,7 @@ def test_videos_without_frames_are_refused(run, inputs, kind, tmp_path):
         case "text":
             path.write_text("text")
         case "empty range":
-            write_video(moving(4, 16, 16), path, rate=25)
+            write_media(moving(4, 16, 16), path, rate=25)
             options = ["--frames", "4:9"]
     assert "clip.mp4" in refused(run("reconstruct", path, *options, "--json"), tmp_path)  # without a bar
 

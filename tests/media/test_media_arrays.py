@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from coordnet._checks import CoordnetWarning
-from coordnet.media import MediaError, files, read_array, read_mask, read_media, write_array, write_media
+from coordnet.media import MediaError, files, read_array, read_mask, read_media, write_media
 from coordnet.media.files import NEEDED, refuse_large
 from coordnet.media.row_blocks import open_rows
 
@@ -41,7 +41,7 @@ def test_integers_are_scaled_by_their_largest_value(tmp_path):
 
 def test_largest_integers_do_not_wrap(tmp_path):
     for dtype in ("int64", "uint64", "int32", "uint32"):
-        write_array(torch.tensor([[1.0], [2.0]]), tmp_path / f"{dtype}.npy", depth=dtype)
+        write_media(torch.tensor([[1.0], [2.0]]), tmp_path / f"{dtype}.npy", depth=dtype)
         assert (np.load(tmp_path / f"{dtype}.npy") > np.iinfo(dtype).max * 0.999).all()
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.io import wavfile
 
-from coordnet.media import MediaError, read_audio, read_media, write_audio, write_media
+from coordnet.media import MediaError, read_audio, read_media, write_media
 
 
 def samples(dtype, channels, count=101):
@@ -68,7 +68,7 @@ def test_wider_samples_return_to_float32_precision(tmp_path, dtype):
 def test_zero_is_silence_and_loud_is_clipped(tmp_path):
     for depth, quiet, low, high in [("uint8", 128, 0, 255), ("int16", 0, -32768, 32767)]:
         path = tmp_path / f"{depth}.wav"
-        write_audio(torch.tensor([0.0, -3.0, 3.0])[:, None], path, rate=100, depth=depth)
+        write_media(torch.tensor([0.0, -3.0, 3.0])[:, None], path, rate=100, depth=depth)
         assert wavfile.read(path)[1].tolist() == [quiet, low, high]
 
 
@@ -105,7 +105,7 @@ def test_further_chunks_do_no_harm(tmp_path):
 @pytest.mark.parametrize("options", [{"depth": "int8"}, {"depth": "complex64"}, {"rate": 0.5}, {"rate": 44100.5}])
 def test_what_a_wav_file_cannot_hold(tmp_path, options):
     with pytest.raises(MediaError):
-        write_audio(torch.zeros(4, 1), tmp_path / "a.wav", **{"rate": 8000, **options})
+        write_media(torch.zeros(4, 1), tmp_path / "a.wav", **{"rate": 8000, **options})
     with pytest.raises(MediaError):
-        write_audio(torch.full((4, 1), torch.nan), tmp_path / "a.wav", rate=8000)
+        write_media(torch.full((4, 1), torch.nan), tmp_path / "a.wav", rate=8000)
     assert not list(tmp_path.iterdir())

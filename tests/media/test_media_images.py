@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 from skimage.transform import resize
 
-from coordnet.media import MediaError, load, read_image, read_media, write_image, write_media
+from coordnet.media import MediaError, load, read_image, read_media, write_media
 
 DEEPEST = {"uint8": 255, "uint16": 65535}
 
@@ -35,7 +35,7 @@ def test_integer_image_returns_bit_for_bit(tmp_path, suffix, depth, channels, si
     original = pixels((*size, channels), depth)
     signal = torch.from_numpy(original / DEEPEST[depth]).float()
     path = tmp_path / f"a{suffix}"
-    write_image(signal, path, depth=depth)
+    write_media(signal, path, depth=depth)
     media = read_image(path)
     assert (media.kind, media.depth, media.name) == ("image", depth, "a")
     assert media.alpha == (channels in (2, 4))
@@ -53,7 +53,7 @@ def test_any_integer_image_round_trips(tmp_path, data, depth, suffix):
     original = data.draw(arrays(depth, shape))
     path = tmp_path / f"any{suffix}"
     path.unlink(missing_ok=True)
-    write_image(torch.from_numpy(original / DEEPEST[depth]), path, depth=depth)
+    write_media(torch.from_numpy(original / DEEPEST[depth]), path, depth=depth)
     np.testing.assert_array_equal(integers(read_image(path).signal, depth), original)
 
 
@@ -61,7 +61,7 @@ def test_any_integer_image_round_trips(tmp_path, data, depth, suffix):
 @pytest.mark.parametrize("depth", ["float32", "float64", "float16", "uint32", "int16"])
 def test_tiff_holds_any_type_and_any_channels(tmp_path, channels, depth):
     original = pixels((6, 5, channels), depth)
-    write_image(torch.zeros(6, 5, channels), tmp_path / "zero.tiff", depth=depth)
+    write_media(torch.zeros(6, 5, channels), tmp_path / "zero.tiff", depth=depth)
     assert read_image(tmp_path / "zero.tiff").depth == depth
     planar = None if channels == 1 else "contig"
     tifffile.imwrite(
@@ -73,7 +73,7 @@ def test_tiff_holds_any_type_and_any_channels(tmp_path, channels, depth):
     media = read_image(tmp_path / "a.tif")
     peak = np.iinfo(depth).max if original.dtype.kind in "iu" else 1
     np.testing.assert_allclose(media.signal.numpy(), original / np.float64(peak), rtol=2e-7)
-    write_image(media.signal, tmp_path / "b.tif", depth=depth)
+    write_media(media.signal, tmp_path / "b.tif", depth=depth)
     torch.testing.assert_close(read_image(tmp_path / "b.tif").signal, media.signal, rtol=0, atol=0)
 
 
@@ -173,16 +173,16 @@ def test_orientation_of_jpeg(tmp_path):
 
 def test_values_are_rounded_and_clipped(tmp_path):
     signal = torch.tensor([-1.0, 0.499 / 255, 0.501 / 255, 1.0, 7.0]).reshape(1, 5, 1)
-    write_image(signal, tmp_path / "a.png")
+    write_media(signal, tmp_path / "a.png")
     assert integers(read_image(tmp_path / "a.png").signal, "uint8").ravel().tolist() == [0, 0, 1, 255, 255]
 
 
 def test_nan_stays_in_float_and_is_refused_by_integers(tmp_path):
     signal = torch.full((2, 3, 1), torch.nan)
-    write_image(signal, tmp_path / "a.tiff", depth="float32")
+    write_media(signal, tmp_path / "a.tiff", depth="float32")
     assert read_image(tmp_path / "a.tiff").signal.isnan().all()
     with pytest.raises(MediaError, match="NaN"):
-        write_image(signal, tmp_path / "a.png")
+        write_media(signal, tmp_path / "a.png")
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_nan_stays_in_float_and_is_refused_by_integers(tmp_path):
 )
 def test_what_a_format_cannot_hold(tmp_path, name, channels, depth, message):
     with pytest.raises(MediaError, match=message):
-        write_image(torch.zeros(2, 2, channels), tmp_path / name, depth=depth)
+        write_media(torch.zeros(2, 2, channels), tmp_path / name, depth=depth)
     assert not list(tmp_path.iterdir())
 
 
 def test_empty_image_is_refused(tmp_path):
     with pytest.raises(MediaError, match="at least one pixel"):
-        write_image(torch.zeros(0, 2, 3), tmp_path / "a.png")
+        write_media(torch.zeros(0, 2, 3), tmp_path / "a.png")
 
 
 def test_large_pictures_pass_pillows_warning(tmp_path, monkeypatch):

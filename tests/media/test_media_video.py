@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.media import MediaError, read_media, read_video, write_media, write_video
+from coordnet.media import MediaError, read_media, read_video, write_media
 from coordnet.media.files import DECODED, NEEDED
 
 
@@ -26,7 +26,7 @@ def numbered(path, frames=10):
         first, *others = [Image.new("L", (8, 6), int(level)) for level in levels]
         first.save(path, save_all=True, append_images=others, duration=100)
     else:
-        write_video(torch.from_numpy(levels / 255)[:, None, None, None].expand(frames, 6, 8, 1), path, rate=10)
+        write_media(torch.from_numpy(levels / 255)[:, None, None, None].expand(frames, 6, 8, 1), path, rate=10)
     return levels
 
 
@@ -42,7 +42,7 @@ def psnr(a, b):
 @pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv", ".avi"])
 def test_round_trip_of_any_size(tmp_path, size, suffix):
     clip = moving(9, *size)
-    write_video(clip, tmp_path / f"a{suffix}", rate=12.5)
+    write_media(clip, tmp_path / f"a{suffix}", rate=12.5)
     media = read_video(tmp_path / f"a{suffix}")
     assert (media.kind, media.name, media.depth) == ("video", "a", "uint8")
     assert media.signal.shape == clip.shape
@@ -52,7 +52,7 @@ def test_round_trip_of_any_size(tmp_path, size, suffix):
 
 @pytest.mark.parametrize("rate", [1, 23.976, 30000 / 1001, 25, 50])
 def test_rate_is_kept(tmp_path, rate):
-    write_video(moving(12), tmp_path / "a.mp4", rate=rate)
+    write_media(moving(12), tmp_path / "a.mp4", rate=rate)
     assert read_video(tmp_path / "a.mp4").rate == pytest.approx(rate, rel=1e-4)
 
 
@@ -82,7 +82,7 @@ def test_frames_that_are_no_slice(tmp_path, frames):
 
 def test_frames_then_size_then_crop(tmp_path):
     clip = moving(9, 40, 60)
-    write_video(clip, tmp_path / "a.mkv", rate=25)
+    write_media(clip, tmp_path / "a.mkv", rate=25)
     media = read_video(tmp_path / "a.mkv", frames="2:5", size="20x30", crop="10x12+0+18")
     assert media.signal.shape == (3, 10, 12, 3)
     pooled = torch.nn.functional.avg_pool2d(clip.movedim(-1, 1), 2).movedim(1, -1)
@@ -90,7 +90,7 @@ def test_frames_then_size_then_crop(tmp_path):
 
 
 def test_decoding_has_a_limit_though_the_result_is_small(tmp_path):
-    write_video(moving(9, 32, 32), tmp_path / "a.mkv", rate=25)
+    write_media(moving(9, 32, 32), tmp_path / "a.mkv", rate=25)
     frame = 32 * 32 * 3
     memory = NEEDED * 4 * frame // DECODED  # room for four frames
     with pytest.raises(MediaError, match=r"a\.mkv: expected at most .* numbers in the frames to decode .*--frames"):
@@ -121,7 +121,7 @@ def test_rotation_of_phones_is_applied(tmp_path):
     clip = torch.zeros(3, 24, 32, 1)
     clip[:, :, :16] = 1.0
     path = tmp_path / "a.mp4"
-    write_video(clip, path, rate=25)
+    write_media(clip, path, rate=25)
     data = path.read_bytes()
     header = data.index(b"tkhd")
     ones = [1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30]
@@ -136,7 +136,7 @@ def test_rotation_of_phones_is_applied(tmp_path):
 
 def test_truncated_video_gives_the_frames_before_the_break(tmp_path):
     clip = torch.rand(20, 32, 32, 3, generator=torch.Generator().manual_seed(0))
-    write_video(clip, tmp_path / "a.mp4", rate=25)
+    write_media(clip, tmp_path / "a.mp4", rate=25)
     data = (tmp_path / "a.mp4").read_bytes()
     (tmp_path / "cut.mp4").write_bytes(data[: len(data) * 3 // 4])
     found = read_video(tmp_path / "cut.mp4").signal
@@ -196,7 +196,7 @@ def test_sound_alone_is_no_video(tmp_path):
 )
 def test_what_a_video_cannot_hold(tmp_path, name, shape, rate):
     with pytest.raises(MediaError):
-        write_video(torch.zeros(shape), tmp_path / name, rate=rate)
+        write_media(torch.zeros(shape), tmp_path / name, rate=rate)
     assert not list(tmp_path.iterdir())
 
 
