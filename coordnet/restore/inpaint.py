@@ -145,7 +145,7 @@ def _two_valued(known: str | Pattern | Array | None, values: Float[Tensor, "*gri
     if not isinstance(known, np.ndarray | Tensor):
         raise _checks.wrong("known", "a mask as a NumPy array or a tensor, or a pattern", type(known).__name__)
     mask = as_mask(known)
-    check_weights(mask, "known")
+    check_weights(mask, name="known")
     return (mask > 0).to(mask)
 
 

@@ -204,8 +204,13 @@ def known_entries(values: Float[Tensor, "*samples channels"]) -> Float[Tensor, "
     return (~missing[..., :1] if shared else ~missing).to(values)
 
 
-def check_weights(weights: Float[Tensor, "..."], name: str = "weights") -> None:
-    """Refuse weights that are negative, not finite, or zero everywhere with a ``ValueError``."""
+def check_weights(weights: Float[Tensor, "..."], shape: tuple[int, ...] | None = None, name: str = "weights") -> None:
+    """Refuse weights that are negative, not finite, or zero everywhere with a ``ValueError``.
+
+    So are those that are not one number, or one for each channel, for each of the samples of a ``shape``.
+    """
+    if shape is not None and tuple(weights.shape[:-1]) != shape:
+        raise _checks.wrong(name, f"shape {(*shape, 1)}", tuple(weights.shape))
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise _checks.wrong(name, "finite numbers of at least 0", "NaN, infinity or a negative number")
     if not bool((weights > 0).any()):

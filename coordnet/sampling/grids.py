@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator, Shape
-from coordnet.sampling.arrays import check_weights, known_entries
+from coordnet.sampling.arrays import check_weights
 from coordnet.sampling.axes import MAX_AXES, Axes, Axis
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, Interpolate, Samples
@@ -87,15 +87,7 @@ class Lattice(Geometry):
 
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
         """Return the signal's values on the lattice, on a masked one where some are NaN."""
-        values = signal[self.slices]
-        known, weights = known_entries(values), None if self.weights is None else self.weights.to(values)
-        if known is not None and not bool(known.any()):
-            raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
-        if known is not None:
-            weights = known if weights is None else known * weights
-        if weights is None:
-            return Samples(self, values)
-        return Samples(self.reweighted(weights), torch.where(values.isnan() | (weights == 0), 0.0, values))
+        return self.of_values(signal[self.slices])
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,9 +104,7 @@ class MaskedLattice(Lattice):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if tuple(self.weights.shape[:-1]) != self.shape:
-            raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
-        check_weights(self.weights)
+        check_weights(self.weights, self.shape)
 
     @property
     def without_gaps(self) -> Lattice:
@@ -197,7 +187,7 @@ class AreaLattice(Geometry):
                 raise _checks.wrong("cells", f"lengths that divide the grid {self.grid}", self.cells)
         object.__setattr__(self, "is_whole_lattice", self.weights is None)
         if self.weights is not None:
-            MaskedLattice(self.shape, weights=self.weights)  # refuses weights that do not fit
+            check_weights(self.weights, self.shape)
 
     def __repr__(self) -> str:
         return f"AreaLattice({self.grid}, cells={self.cells}, density={self.density:.3g})"
@@ -244,13 +234,7 @@ class AreaLattice(Geometry):
 
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
         """Return the means over the cells of a signal; one with a pixel that is NaN is unknown."""
-        means = CellMeans(self.grid, self.cells)(signal.movedim(-1, 0)).movedim(0, -1)
-        known = known_entries(means)
-        if known is None:
-            return Samples(self, means)
-        if not bool(known.any()):
-            raise _checks.wrong("signal", "a cell without NaN", "NaN in each")
-        return Samples(self.reweighted(known), torch.where(means.isnan(), 0.0, means))
+        return self.of_values(CellMeans(self.grid, self.cells)(signal.movedim(-1, 0)).movedim(0, -1))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where a pixel was itself sampled: where cells are pixels and known, and nowhere otherwise."""

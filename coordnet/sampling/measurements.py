@@ -32,9 +32,7 @@ class OperatorGeometry(Geometry):
         if self.sigma is not None:
             _checks.positive("sigma", self.sigma)
         if self.weights is not None:
-            check_weights(self.weights)
-            if tuple(self.weights.shape[:-1]) != self.shape:
-                raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
+            check_weights(self.weights, self.shape)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.operator).__name__}, {self.grid} to {self.shape})"

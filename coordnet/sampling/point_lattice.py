@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_numbers
-from coordnet.sampling.axes import Axes, Axis, UnevenAxis
+from coordnet.sampling.axes import Axis, UnevenAxis
 from coordnet.sampling.extrapolation import FAR, beyond, distances
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.sphere import nearest_angles, vectors
@@ -115,12 +115,6 @@ class PointLattice(RectilinearLattice):
         periods = [period and period / step for period, step in zip(self.periods, steps, strict=True)]
         return beyond(places / steps, [x / h for x, h in zip(axes, steps, strict=True)], periods, mean_distance)
 
-    def locate(self, *coordinates: Coordinates) -> Axes:
-        """Return the axes of coordinates; those beyond the nodes are moved to the outermost one."""
-        if len(coordinates) != len(self.named):
-            raise _checks.wrong("coordinates", f"{len(self.named)} arrays, one for each axis", len(coordinates))
-        return tuple(self._located(j, x) for j, x in enumerate(coordinates))
-
     def part(self, window: Sequence[slice]) -> "PointLattice":
         """Return the nodes in a window of axes that do not wrap around."""
         sides = zip(self.named, window, strict=True)
@@ -131,8 +125,9 @@ class PointLattice(RectilinearLattice):
     def configuration(self) -> Any:
         return [vars(axis) for axis in self.named]
 
-    def _located(self, j: int, coordinates: Coordinates) -> Axis:
-        x = torch.as_tensor(as_numbers(self.named[j].name, coordinates))
+    def inside(self, j: int, given: Coordinates, where: str) -> Axis:
+        """Return the axis of any finite coordinates; those beyond the nodes are moved to the outermost one."""
+        x = torch.as_tensor(as_numbers(self.named[j].name, given))
         if x.ndim != 1 or not len(x) or not bool(torch.isfinite(x).all()):
             raise _checks.wrong(self.named[j].name, "a row of finite coordinates", f"shape {tuple(x.shape)}")
         unit = self._unit(j, x)

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.arrays import as_numbers, as_signal, known_entries
+from coordnet.sampling.arrays import as_numbers, as_signal, check_weights
 from coordnet.sampling.axes import MAX_AXES, Alignment, Axes, Axis, ByAxes, Footprint, UnevenAxis
-from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, window_of
+from coordnet.sampling.grids import Lattice, check_has_gaps, window_of
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 
@@ -54,7 +54,7 @@ class RectilinearLattice(Geometry):
         self.grid = tuple(len(c) for c in self.coordinates)
         self.weights = weights
         if weights is not None:
-            MaskedLattice(self.grid, weights=weights)  # refuses weights that do not fit
+            check_weights(weights, self.grid)
         self._axes = tuple(Axis(len(c)) if _is_even(c) else self._axis(j, c) for j, c in enumerate(self.coordinates))
 
     def __repr__(self) -> str:
@@ -159,11 +159,7 @@ class RectilinearLattice(Geometry):
         signal, _ = as_signal(values, "values", dimensions=len(self.grid))
         if tuple(signal.shape[:-1]) != self.grid:
             raise _checks.wrong("values", f"the lengths {self.grid} of the coordinates", tuple(signal.shape[:-1]))
-        known = known_entries(signal)
-        if known is None:
-            return Samples(self, signal)
-        weights = known if self.weights is None else known * self.weights.to(known)
-        return Samples(self.reweighted(weights), torch.where(signal.isnan(), 0.0, signal))
+        return self.of_values(signal)
 
     def configuration(self) -> list[Any]:
         """The coordinates of each axis as JSON values."""

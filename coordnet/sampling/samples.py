@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import Device, LinearOperator
-from coordnet.sampling.arrays import check_values
+from coordnet.sampling.arrays import check_values, known_entries
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, lattice_points, render_axes
 from coordnet.sampling.drift import Drift
 from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
@@ -213,6 +213,17 @@ class Geometry(ABC):
     @abstractmethod
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> "Samples":
         """Return the samples of a signal on the grid; where it is NaN they are unknown."""
+
+    def of_values(self, values: Float[Tensor, "*samples channels"]) -> "Samples":
+        """Return values as samples, of which those that are NaN are unknown; NaN alone raises a ``ValueError``."""
+        known, weights = known_entries(values), None if self.weights is None else self.weights.to(values)
+        if known is not None:
+            if not bool(known.any()):
+                raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
+            weights = known if weights is None else known * weights
+        if weights is None:
+            return Samples(self, values)
+        return Samples(self.reweighted(weights), torch.where(values.isnan() | (weights == 0), 0.0, values))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""

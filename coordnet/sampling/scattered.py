@@ -59,9 +59,7 @@ class ScatteredPoints(Geometry):
         if self.points.ndim != 2 or self.points.shape[1] != len(self.grid):
             raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", tuple(self.points.shape))
         if self.weights is not None:
-            check_weights(self.weights)
-            if self.weights.ndim != 2 or len(self.weights) != len(self.points):
-                raise _checks.wrong("weights", f"shape ({len(self.points)}, 1)", tuple(self.weights.shape))
+            check_weights(self.weights, (len(self.points),))
         if self.blending is not None:
             _checks.choice("blending", self.blending, BLENDS)
         _checks.choice("outside", self.outside, ("error", "clamp"))

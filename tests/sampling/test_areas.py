@@ -55,5 +55,5 @@ def test_a_cell_with_an_unknown_pixel_is_unknown():
     samples.geometry.put(samples.values, picture)
     assert (picture[2:, :2] == -1).all() and (picture[:2] == 1).all()
     assert not samples.geometry.known(1).any()
-    with pytest.raises(ValueError, match="`signal`: expected a cell without NaN"):
+    with pytest.raises(ValueError, match="`signal`: expected a value that is not NaN"):
         cn.sample(torch.full((4, 4), torch.nan), "area:2")
