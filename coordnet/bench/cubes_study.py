@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench.best_peer import described, triangulated
 from coordnet.bench.cube_fields import CUBES, HIDINGS, Cube, Given, cube, given, rmse
-from coordnet.bench.record_tables import Frame, failures, markdown
-from coordnet.bench.records import Cell, Options, Record, Result, Study, failed
+from coordnet.bench.record_tables import Frame, failures, flat, markdown
+from coordnet.bench.records import Cell, Options, Record, Result, Study
 from coordnet.comparison.stopwatch import once
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
@@ -190,14 +189,10 @@ class Cubes(Study):
 
 def errors(records: Sequence[Record]) -> Frame:
     """Return the root mean square errors with a cube and its hidden values a row, and a method a column."""
-    rows: dict[tuple[str, str], dict[str, float]] = {}
-    for record in (r for r in records if not failed(r)):
-        cell = record["cell"]
-        row = rows.setdefault((cell["signal"]["name"], cell["task"]), {})
-        row[cell["method"]["name"]] = record["scores"]["rmse"]
-    order = [(name, hiding) for name in CUBES for hiding in HIDINGS[name] if (name, hiding) in rows]
-    index = pd.MultiIndex.from_tuples(order, names=["cube", "hidden"])
-    return pd.DataFrame([rows[key] for key in order], index, [*OURS, *CUBE_PEERS], dtype=float)
+    frame = flat(records).rename(columns={"cell.signal.name": "cube", "cell.task": "hidden"})
+    rows = frame.set_index(["cube", "hidden", "cell.method.name"])["scores.rmse"].dropna().unstack()
+    order = [(name, hiding) for name in CUBES for hiding in HIDINGS[name] if (name, hiding) in rows.index]
+    return rows.reindex(order).reindex(columns=[*OURS, *CUBE_PEERS])
 
 
 def ratios(found: Frame) -> Any:
@@ -219,10 +214,7 @@ def report(found: Frame, records: Sequence[Record]) -> str:
         f"geometric mean, and {finite.max():.2f} at most."
     )
     parts = ["# Fields in time", CUBES_PREFACE, summary, markdown(shown), "![ratios](cubes.png)"]
-    seconds: dict[str, float] = {}
-    for record in (r for r in records if not failed(r)):
-        name = record["cell"]["method"]["name"]
-        seconds[name] = seconds.get(name, 0.0) + record["seconds"]["fit"]
+    seconds = flat(records).groupby("cell.method.name", sort=False)["seconds.fit"].sum()
     parts.append("Seconds in all: " + ", ".join(f"{name} {total:.0f}" for name, total in seconds.items()) + ".")
     parts += failures(records, lambda cell: f"{cell['signal']['name']}, {cell['task']}")
     names = {name for name, _ in found.index}

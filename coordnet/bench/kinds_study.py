@@ -66,9 +66,7 @@ def measured(field: str, side: int, sampling: str, method: str, cell: Cell) -> R
 @lru_cache(maxsize=4)
 def values_of(name: str, side: int) -> Values:
     """Return the middle of a field by its name, at most ``side`` nodes along each axis, in float64 from 0 to 1."""
-    values = np.asarray(FIELDS[name].load(), np.float64)
-    middle = (slice((n - min(n, side)) // 2, (n + min(n, side)) // 2) for n in values.shape)
-    part = np.ascontiguousarray(values[tuple(middle)])
+    part = FIELDS[name].middle(side)
     if not np.isfinite(part).all():
         raise ValueError(f"{name}: expected finite values, found others")
     return (part - part.min()) / np.ptp(part)

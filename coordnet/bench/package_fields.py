@@ -34,6 +34,11 @@ class Field:
         """Whether the field can be read here."""
         return all(find_spec(name) is not None for name in (self.package, self.reader) if name)
 
+    def middle(self, side: int) -> np.ndarray:
+        """Return the middle of the field, at most ``side`` nodes along each axis, in float64."""
+        values = np.asarray(self.load(), np.float64)
+        return values[tuple(slice(max(0, n - side) // 2, (n + min(n, side)) // 2) for n in values.shape)].copy()
+
 
 def _matplotlib(name: str, key: str | None = None, kind: Any = None) -> np.ndarray:
     from matplotlib.cbook import get_sample_data

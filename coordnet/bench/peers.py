@@ -123,16 +123,11 @@ def telea(case: Case) -> Tensor:
     """Inpaint the points that are unknown by OpenCV's fast marching (Telea 2004), at 8 bits."""
     import cv2  # pyright: ignore[reportMissingImports]
 
-    values, weights = case.samples.values, _weights(case)
+    values, weights = case.samples.values, case.samples.geometry.full_weights
     unknown = (weights[..., 0] == 0).cpu().numpy().astype(np.uint8)
     picture = (255 * values.clamp(0, 1)).round().cpu().numpy().astype(np.uint8)
     estimate = torch.from_numpy(cv2.inpaint(picture, unknown, 5.0, cv2.INPAINT_TELEA)).reshape(values.shape)
     return torch.where(weights > 0, values, estimate.to(values) / 255)
-
-
-def _weights(case: Case) -> Tensor:
-    assert case.samples.weights is not None
-    return case.samples.weights
 
 
 def as_array(case: Case) -> np.ndarray:
@@ -192,14 +187,14 @@ def restored(case: Case, function: Callable[..., Any], **options: Any) -> Tensor
 
 def demosaiced(case: Case, kind: str) -> Tensor:
     """Demosaic by "bilinear" interpolation, or by the 5×5 filters of Malvar, He and Cutler ("malvar")."""
-    return {"bilinear": bilinear, "malvar": malvar}[kind](case.samples.values, _weights(case) > 0)
+    return {"bilinear": bilinear, "malvar": malvar}[kind](case.samples.values, case.samples.geometry.full_weights > 0)
 
 
 def menon(case: Case) -> Tensor:
     """Demosaic by the directional filter of Menon, Andriani and Calvagno (2007), from colour-demosaicing."""
     from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007  # pyright: ignore[reportMissingImports]
 
-    values, weights = case.samples.values, _weights(case)
+    values, weights = case.samples.values, case.samples.geometry.full_weights
     pattern = "".join("RGB"[int(weights[y, x].argmax())] for y in (0, 1) for x in (0, 1))
     mosaic = (values * weights).sum(-1).double().cpu().numpy()
     return torch.from_numpy(demosaicing_CFA_Bayer_Menon2007(mosaic, pattern)).to(values)
@@ -229,38 +224,29 @@ def unsupervised_wiener(case: Case) -> Tensor:
 
 def richardson_lucy(case: Case) -> Tensor:
     """Deblur by ``richardson_lucy`` with 5 to 40 steps, chosen with hindsight."""
-
-    def steps(count: int) -> Tensor:
-        return _deblurred(case, lambda y, psf: restoration.richardson_lucy(y.clip(1e-4), psf, num_iter=count))
-
-    return case.best(map(steps, (5, 10, 20, 40)))
+    lucy = restoration.richardson_lucy
+    return case.best(_deblurred(case, lambda y, psf, n=n: lucy(y.clip(1e-4), psf, num_iter=n)) for n in (5, 10, 20, 40))
 
 
 def filtered_back_projection(case: Case) -> Tensor:
     """Reconstruct by ``iradon`` with the best of its filters, chosen with hindsight."""
-
-    def filtered(name: str) -> Tensor:
-        options: Any = {"circle": False, "output_size": operator_of(case).domain[0], "filter_name": name}
-        return _channels(case, lambda y: transform.iradon(y, ANGLES, **options))
-
-    return case.best(map(filtered, ("ramp", "shepp-logan", "cosine", "hamming", "hann")))
+    options: Any = {"theta": ANGLES, "circle": False, "output_size": operator_of(case).domain[0]}
+    names = ("ramp", "shepp-logan", "cosine", "hamming", "hann")
+    return case.best(_channels(case, partial(transform.iradon, filter_name=name, **options)) for name in names)
 
 
 def sart(case: Case) -> Tensor:
     """Reconstruct by ``iradon_sart`` with 1 to 8 passes, chosen with hindsight."""
     height, width = operator_of(case).domain
 
-    def passes(count: int) -> Tensor:
-        def one(y: np.ndarray) -> np.ndarray:
-            image: Any = None
-            for _ in range(count):
-                image = transform.iradon_sart(y, ANGLES, image=image)
-            top, left = len(image) // 2 - height // 2, len(image) // 2 - width // 2
-            return image[top : top + height, left : left + width]
+    def passes(y: np.ndarray, count: int) -> np.ndarray:
+        image: Any = None
+        for _ in range(count):
+            image = transform.iradon_sart(y, ANGLES, image=image)
+        top, left = len(image) // 2 - height // 2, len(image) // 2 - width // 2
+        return image[top : top + height, left : left + width]
 
-        return _channels(case, one)
-
-    return case.best(map(passes, (1, 2, 4, 8)))
+    return case.best(_channels(case, partial(passes, count=count)) for count in (1, 2, 4, 8))
 
 
 def zero_filled(case: Case) -> Tensor:

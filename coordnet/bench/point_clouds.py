@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import torch
 from scipy.ndimage import map_coordinates
 
+from coordnet.bench import fields
 from coordnet.bench.best_peer import Places, Values
 from coordnet.bench.package_fields import FIELDS, WHOLE_TERRAIN, Field
 
@@ -54,13 +56,8 @@ def waves(x: Places) -> Values:
 
 def franke(x: Places) -> Values:
     """Return Franke's function, "Scattered data interpolation: tests of some methods" (1982)."""
-    u, v = 9 * x.T
-    return (
-        0.75 * np.exp(-((u - 2) ** 2 + (v - 2) ** 2) / 4)
-        + 0.75 * np.exp(-((u + 1) ** 2) / 49 - (v + 1) / 10)
-        + 0.5 * np.exp(-((u - 7) ** 2 + (v - 3) ** 2) / 4)
-        - 0.2 * np.exp(-((u - 4) ** 2) - (v - 7) ** 2)
-    )
+    u, v = torch.from_numpy(x).T
+    return 1.25 * fields.franke(v, u).numpy()
 
 
 def peaks(x: Places) -> Values:
@@ -113,11 +110,7 @@ def of_field(name: str, count: int) -> Given:
 
 def of_photograph(name: str, share: float) -> Given:
     """Draw pixels of the middle of a photograph in [0, 1]; the others are hidden."""
-    pixels = np.asarray(FIELDS_OF_POINTS[name].load(), float) / 255
-    middle = tuple(
-        slice((n - CROP_SIDE) // 2, (n + CROP_SIDE) // 2) if n > CROP_SIDE else slice(None) for n in pixels.shape
-    )
-    pixels = pixels[middle]
+    pixels = FIELDS_OF_POINTS[name].middle(CROP_SIDE) / 255
     known = np.random.default_rng(7).random(pixels.shape) < share
     at = [np.stack(np.nonzero(where), 1).astype(float) for where in (known, ~known)]
     return Given(at[0], pixels[known], at[1], pixels[~known])

@@ -1,7 +1,7 @@
 """The one way from an encoder and an axis to a matrix, dense or banded, and the pseudo-inverses of a lattice."""
 
 import math
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders import Encoder
-from coordnet.encodings.encoding import duplicate
+from coordnet.encodings.encoding import Encoding, duplicate
 from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each_distinct
 from coordnet.linalg.machine import is_tracked
@@ -21,18 +21,6 @@ CROSSOVER_ON_GPU = 2048  # the same on a GPU, which launches a product for each 
 MAX_KEPT_ENTRIES = 2**22  # entries of a dense matrix that is kept for the next render: 32 MiB in float64
 INVERSE_ERROR = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
 MAX_CONDITION = 1e5  # largest condition of a design whose normal matrix is factorized in float64
-
-
-@runtime_checkable
-class Separable(Protocol):
-    """An encoding that has an encoder for each axis."""
-
-    dimensions: int
-
-    @property
-    def axis_encoders(self) -> list[Encoder]:
-        """The encoders, one for each axis."""
-        ...
 
 
 def design(
@@ -52,7 +40,7 @@ def design(
 
 
 def designs(
-    encoding: Separable, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu", *, dense: bool = False
+    encoding: Encoding, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu", *, dense: bool = False
 ) -> list[Any]:
     """The design of every axis of a lattice; axes that are equal, with equal encoders, share one."""
     pairs = _pairs(encoding, axes)
@@ -71,7 +59,7 @@ class LatestDesigns:
     def __init__(self) -> None:
         self._made: tuple[Any, list, list] = (None, [], [])  # for which numbers, for which pairs, the matrices
 
-    def __call__(self, encoding: Separable, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
+    def __call__(self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
         """Return ``designs`` of the arguments."""
         if torch.compiler.is_compiling():  # comparisons with what was kept are no part of a graph
             return designs(encoding, axes, dtype, device)
@@ -107,7 +95,7 @@ def same(a: Encoder, b: Encoder) -> bool:
 
 
 def separable_inverse(
-    encoding: Separable,
+    encoding: Encoding,
     axes: Axes,
     *,
     rcond: float | None = None,
@@ -201,7 +189,7 @@ def _faster_band(
     return None if min(axis.count, encoder.columns) < crossover else encoder.banded(axis, dtype)
 
 
-def _pairs(encoding: Separable, axes: Axes) -> list[tuple[Encoder, Axis]]:
+def _pairs(encoding: Encoding, axes: Axes) -> list[tuple[Encoder, Axis]]:
     if len(axes) != encoding.dimensions:
         raise _checks.wrong("axes", f"{encoding.dimensions}, one for each encoder", len(axes))
     return list(zip(encoding.axis_encoders, axes, strict=True))

@@ -76,12 +76,7 @@ def _member(archive: Any, file: Path, member: str | None, memory: int | None) ->
     if isinstance(archive, np.ndarray):
         return archive
     with archive:
-        names = archive.files
-        if member is None and len(names) != 1:
-            raise mismatch(file, f"one array, or {file.name}:NAME", f"{len(names)} ({', '.join(names) or 'none'})")
-        if member is not None and member not in names:
-            raise mismatch(file, f"an array of the name {member!r}", ", ".join(names) or "none")
-        name = member or names[0]
+        name = _chosen(file, member, archive.files, archive.files)
         refuse_large(file, archive.zip.getinfo(f"{name}.npy").file_size // NEEDED, memory)
         return archive[name]
 
@@ -94,17 +89,23 @@ def _read_hdf5(path: Path, member: str | None, memory: int | None) -> np.ndarray
         raise mismatch(path, "the package netCDF4 (pip install 'coordnet[xarray]')", "none") from None
     with decoding(path, "a NetCDF or HDF5 file"), Dataset(path) as file:
         names = [name for name in _names(file) if name not in file.dimensions]
-        if member is None and len(names) != 1:
-            raise mismatch(path, f"one array, or {path.name}:NAME", f"{len(names)} ({', '.join(names) or 'none'})")
-        if member is not None and member.strip("/") not in _names(file):
-            raise mismatch(path, f"an array of the name {member!r}", ", ".join(names) or "none")
-        stored = file[member or names[0]]
+        stored = file[_chosen(path, member and member.strip("/"), names, _names(file))]
         refuse_large(path, math.prod(stored.shape), memory)
         values = stored[...]
     missing = np.ma.getmaskarray(values)
     if not missing.any():
         return np.ma.getdata(values)
     return np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan)
+
+
+def _chosen(file: Path, member: str | None, names: list[str], every: list[str]) -> str:
+    """Return the name of an array that is asked for, one of ``every`` in a file, or of its only one among ``names``."""
+    listed = ", ".join(names) or "none"
+    if member is None and len(names) != 1:
+        raise mismatch(file, f"one array, or {file.name}:NAME", f"{len(names)} ({listed})")
+    if member is not None and member not in every:
+        raise mismatch(file, f"an array of the name {member!r}", listed)
+    return member or names[0]
 
 
 def _names(group: Any) -> list[str]:
