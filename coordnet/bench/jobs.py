@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -128,28 +129,20 @@ def _end_with_parent() -> None:
 def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
     """Return the result of picklable work in a process of its own, and its seconds without the start of the process.
 
-    TimeoutError is raised if the work takes more than ``limit`` seconds, RuntimeError if it raises.
+    TimeoutError is raised if the work takes more than ``limit`` seconds, RuntimeError if it raises or its process dies.
     """
-    others, executor = set(active_children()), _process(torch.get_num_threads())
-    _submit(executor, bool).result()  # the process is there, and has nothing to do that could end it
-    (process,) = set(active_children()) - others
-    try:
-        outcome = _submit(executor, partial(_alarmed, work, limit)).result()
-    except BrokenProcessPool:
-        executor.shutdown()  # its thread waits for the process; a second waiter might find the exit code missing
-        if process.exitcode != -signal.SIGALRM:
-            raise
-        raise TimeoutError(f"exceeded its limit of {limit:g} s") from None
-    finally:
-        process.kill()
-        executor.shutdown()
+    start = time.monotonic()
+    ((_, outcome),) = _once_in_processes({None: partial(_alarmed, work, limit)}, 1)
+    if outcome == DIED and time.monotonic() - start >= limit:
+        raise TimeoutError(f"exceeded its limit of {limit:g} s")
     if isinstance(outcome, Failed):
         raise RuntimeError(outcome.reason)
     return outcome
 
 
 def _alarmed(work: Callable[[], T], limit: float) -> tuple[T, float]:
-    """Carry out and time work; the alarm ends the process, whatever the work does."""
+    """Carry out and time work; the alarm, or a signal to terminate, ends the process at once, whatever it does."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limit)
     return once(work)
 

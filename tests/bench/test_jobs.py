@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import sys
-import threading
 import time
 from functools import partial
 
@@ -75,20 +74,13 @@ def _count(file):
     return "counted"
 
 
-def test_work_beyond_its_limit_is_told_wherever_its_process_is_waited_for(forked, monkeypatch):
-    """Let the thread of the pool learn of the end of the process first, and keep the exit code to itself for long."""
-    waitpid = os.waitpid
-
-    def slow(*arguments):
-        main = threading.current_thread() is threading.main_thread()
-        time.sleep(0.4 * main)  # longer than the limit: the process may end before it is looked for
-        ended = waitpid(*arguments)
-        time.sleep(0.3 * (not main))
-        return ended
-
-    monkeypatch.setattr(os, "waitpid", slow)
+def test_work_beyond_its_limit_is_told_from_work_whose_process_dies(forked):
     with pytest.raises(TimeoutError, match="^exceeded its limit of 0.1 s$"):
         limited(partial(time.sleep, 60), 0.1)
+    with pytest.raises(RuntimeError, match="^its process died"):
+        limited(partial(signal.raise_signal, signal.SIGKILL), 60)
+    result, seconds = limited(partial(max, 2, 3), 60)
+    assert result == 3 and 0 <= seconds < 1
 
 
 @pytest.mark.slow
