@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from coordnet.bench import classification, token_sets
-from coordnet.bench.classification import OPTIONS, Build, Choices, ClassificationStudy, Parts, Row, Task
+from coordnet.bench.classification import OPTIONS, Build, Choices, ClassificationStudy, Parts, Row, Task, by_axis
 from coordnet.bench.record_tables import flat, markdown
 from coordnet.bench.records import Cell, Options, Record
 from coordnet.bench.token_sets import LINE, SQUARE
@@ -54,24 +54,9 @@ def coordinates(count: int) -> Build:
     return lambda c, g: SimpleEncoding([Identity()] * count)
 
 
-def sinusoids(c: Choices, g: torch.Generator) -> DenseEncoding:
-    """Return sinusoids of the row beside those of the column."""
-    return SimpleEncoding([Sinusoidal.like(axis, features=TOKEN_FEATURES // 2) for axis in SQUARE])
-
-
 def multi_sine(c: Choices, g: torch.Generator) -> DenseEncoding:
     """Return MD-sine of a pixel."""
     return JointEncoding(MultiSine.like(SQUARE, features=TOKEN_FEATURES))
-
-
-def line(kind: Any, **options: Any) -> Build:
-    """Return the construction of an encoding of a pixel's place on the line."""
-    return lambda c, g: SimpleEncoding([kind.like(LINE, **options, **({"generator": g} if kind.random else {}))])
-
-
-def embeddings(c: Choices, g: torch.Generator) -> DenseEncoding:
-    """Return a learned embedding of the row beside that of the column."""
-    return SimpleEncoding([LearnedEmbedding.like(axis, features=TOKEN_FEATURES // 2, generator=g) for axis in SQUARE])
 
 
 def ablation(name: str, build: Build, options: tuple[str, ...], parameters: Mapping[str, Any], **more: Any) -> Row:
@@ -79,20 +64,23 @@ def ablation(name: str, build: Build, options: tuple[str, ...], parameters: Mapp
     return Row(name, build, options, parameters, seeds=ABLATION_SEEDS, **more)
 
 
+SINUSOIDS = by_axis(Sinusoidal, SQUARE, features=TOKEN_FEATURES // 2)  # of the row, beside those of the column
 DIGITS = (
     Row("none", lambda c, g: None, ("rate",)),
-    Row("learned embedding", line(LearnedEmbedding, features=TOKEN_FEATURES), axes=LINE),
-    Row("sinusoidal, 1-D", line(Sinusoidal, features=TOKEN_FEATURES), axes=LINE),
-    Row("sinusoidal, 2-D", sinusoids),
-    Row("DFT, 1-D", line(DFT), axes=LINE),
+    Row("learned embedding", by_axis(LearnedEmbedding, LINE, features=TOKEN_FEATURES), axes=LINE),
+    Row("sinusoidal, 1-D", by_axis(Sinusoidal, LINE, features=TOKEN_FEATURES), axes=LINE),
+    Row("sinusoidal, 2-D", SINUSOIDS),
+    Row("DFT, 1-D", by_axis(DFT, LINE), axes=LINE),
     Row("MD-sine", multi_sine),
     Row("learnable Fourier", learnable(), OPTIONS),
     Row(FULL, learnable(**MODULATOR), OPTIONS, MODULATOR),
     ablation("fixed Fourier", learnable(fixed=True), (), {"fixed": True}, like="learnable Fourier"),
     ablation("fixed Fourier + MLP", learnable(**MODULATOR, fixed=True), (), MODULATOR | {"fixed": True}, like=FULL),
     ablation("MLP of the coordinates", modulated(coordinates(2), **HIDDEN), ("rate",), UNIT | HIDDEN),
-    ablation("learned embedding, 2-D", embeddings, ("rate",), UNIT),
-    ablation("sinusoidal, 2-D + MLP", modulated(sinusoids, **NORMED), ("rate",), UNIT | NORMED),
+    ablation(
+        "learned embedding, 2-D", by_axis(LearnedEmbedding, SQUARE, features=TOKEN_FEATURES // 2), ("rate",), UNIT
+    ),
+    ablation("sinusoidal, 2-D + MLP", modulated(SINUSOIDS, **NORMED), ("rate",), UNIT | NORMED),
     ablation("MD-sine + MLP", modulated(multi_sine, **NORMED), ("rate",), UNIT | NORMED),
     ablation(
         f"{FULL}, W from U[0, 1]",

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from coordnet.bench.records import Cell, Options, Record, Result, Study
-from coordnet.encodings import DenseEncoding, Encoding
+from coordnet.encodings import DenseEncoding, Encoding, SimpleEncoding
 from coordnet.encodings.encoders import LearnableFourier
 from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling.axes import Axes
@@ -47,6 +47,13 @@ class Parts(NamedTuple):
         """Return the data on a device."""
         training, validation, test = (part.to(device) for part in self[:3])
         return Parts(training, validation, test, self.unseen and self.unseen.to(device))
+
+
+def by_axis(kind: Any, axes: Axes, **options: Any) -> Build:
+    """Return the construction of an encoder of a kind on each of some axes, whose features are beside each other."""
+    return lambda c, g: SimpleEncoding(
+        [kind.like(axis, **options, **({"generator": g} if kind.random else {})) for axis in axes]
+    )
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,18 @@ from coordnet.bench.fields import coarse, finer
 from coordnet.metrics import baselines
 from coordnet.noise.linear_demosaicing import bilinear, malvar
 from coordnet.sampling import Axis, lattice_points
+from coordnet.sampling.operators import Derivatives
 
 KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}
 RBF_SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
 FILTERS = {"bicubic": Image.Resampling.BICUBIC, "Lanczos": Image.Resampling.LANCZOS}
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
 WAVELET = "sym4"  # better on photographs than the library's default, Haar
-Picture = Float[Tensor, "height width 3"]
+# Weights of total variation, and of its generalization, that are tried for a kind of measurements.
+VARIATION_WEIGHTS = {"fourier": (0.002, 0.005, 0.01, 0.02), "projections": (0.05, 0.2, 0.5, 1.0)}
+PRIMAL_DUAL_STEPS = 300  # steps of the method of Chambolle and Pock
+CURVATURE = 2.0  # weight of the second order relative to that of the first, as is usual
+NORM = 12.0  # bound of the squared norm of (x, v) ↦ (∇x - v, E v) in the plane
 
 
 def spline(case: Case, kind: str, **options: Any) -> Tensor:
@@ -255,7 +260,7 @@ def zero_filled(case: Case) -> Tensor:
 
 
 def total_variation(
-    case: Case, weights: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02), steps: int = 60, gain: float = 1.0
+    case: Case, weights: tuple[float, ...] = VARIATION_WEIGHTS["fourier"], steps: int = 60, gain: float = 1.0
 ) -> Tensor:
     """Minimize squared errors and total variation by accelerated proximal gradients with ``denoise_tv_chambolle``.
 
@@ -280,10 +285,49 @@ def total_variation(
 
 def tomography_by_total_variation(case: Case) -> Tensor:
     """Reconstruct from projections as ``total_variation`` does, in steps for the largest gain that they may have."""
-    return total_variation(case, (0.05, 0.2, 0.5, 1.0), 100, largest_gain(case))
+    return total_variation(case, VARIATION_WEIGHTS["projections"], 100, largest_gain(case))
 
 
 def largest_gain(case: Case) -> float:
     """Return the largest row sum of AᵀA, which bounds its eigenvalues where A has no negative entry; at least 1."""
     ones = torch.ones(1, 1, *operator_of(case).domain)
     return max(1.0, float(operator_of(case).adjoint(operator_of(case)(ones)).max()))
+
+
+def total_generalized_variation(case: Case, kind: str) -> Tensor:
+    """Minimize |A x - y|²/2 + w (Σ |∇x - v| + ``CURVATURE`` Σ |E v|) over pictures x and fields v, E v = (∇v + ∇vᵀ)/2.
+
+    The weight w is chosen with hindsight from those of a ``kind``. Bredies, Kunisch and Pock, "Total generalized
+    variation" (2010); Chambolle and Pock, "A first-order primal-dual algorithm for convex problems" (2011).
+    """
+    return case.best(_least_generalized_variation(case, weight).movedim(0, -1) for weight in VARIATION_WEIGHTS[kind])
+
+
+def _least_generalized_variation(case: Case, weight: float) -> Float[Tensor, "channels height width"]:
+    operator, y = operator_of(case), case.samples.values.movedim(-1, 0)
+    gain, slopes = largest_gain(case), Derivatives(operator.domain)
+    # Each dual variable has half of what is stable with the first step: on 30 projections of a 48² picture 300 steps
+    # are then within 1 % of the least objective, and with equal steps for all variables at 2.5 times that.
+    primal = 1 / (NORM + gain) ** 0.5
+    step, data_step = (0.5 / (primal * norm) for norm in (NORM, gain))
+    x = x_bar = operator.adjoint(y) / gain
+    v = v_bar = torch.zeros_like(slopes(x))
+    p, q, r = torch.zeros_like(v), torch.zeros_like(slopes(v)), torch.zeros_like(y)
+    for _ in range(PRIMAL_DUAL_STEPS):
+        p = _within(p + step * (slopes(x_bar) - v_bar), weight, (-3,))
+        q = _within(q + step * _symmetric(slopes(v_bar)), CURVATURE * weight, (-4, -3))
+        r = (r + data_step * (operator(x_bar) - y)) / (1 + data_step)
+        x_new = x - primal * (operator.adjoint(r) + slopes.adjoint(p))
+        v_new = v - primal * (slopes.adjoint(q) - p)  # q is symmetric
+        x, x_bar, v, v_bar = x_new, 2 * x_new - x, v_new, 2 * v_new - v
+    return x
+
+
+def _within(p: Tensor, radius: float, axes: tuple[int, ...]) -> Tensor:
+    """Return vectors, or matrices, along some axes, shortened to a radius."""
+    return p / (p.norm(dim=axes, keepdim=True) / radius).clamp(min=1)
+
+
+def _symmetric(slopes: Float[Tensor, "channels 2 2 height width"]) -> Tensor:
+    """Return the mean of the matrix of slopes at each pixel and its transpose."""
+    return (slopes + slopes.transpose(1, 2)) / 2

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordnet.bench import estimators, generalized_variation, intervals, noises, peers, trained
+from coordnet.bench import estimators, intervals, noises, peers, trained
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
 from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
@@ -58,8 +58,8 @@ RADIAL = [
     baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
 ]
 GENERALIZED = {
-    kind: baseline("total generalized variation", generalized_variation.total_generalized_variation, kind=kind)
-    for kind in ("fourier", "projections")
+    kind: baseline("total generalized variation", peers.total_generalized_variation, kind=kind)
+    for kind in peers.VARIATION_WEIGHTS
 }
 QUARTER = (GRIDDATA, SMOOTHED, TUNED, ADAPTED, PATCHES)
 EVERY_START = tuple(

@@ -15,10 +15,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.bench.classification import CHOICE_SEED, ClassificationStudy, Part, Parts, Row, Task, guesses
+from coordnet.bench.classification import CHOICE_SEED, ClassificationStudy, Part, Parts, Row, Task, by_axis, guesses
 from coordnet.bench.record_tables import flat, markdown
 from coordnet.bench.records import Record
-from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import DFT, LearnedEmbedding, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling import Axis
@@ -33,15 +32,9 @@ NOISE, LAG, SPIKES, SLOW, FAST = 0.3, 1, 6, 1.0, 4.0
 
 ROWS = (
     Row("none", lambda c, g: None, (), RATE, seeds=SEEDS),
-    Row("sinusoidal", lambda c, g: SimpleEncoding([Sinusoidal.like(TIMES)]), ("norm",), RATE, seeds=SEEDS),
-    Row("DFT", lambda c, g: SimpleEncoding([DFT.like(TIMES)]), ("norm",), RATE, seeds=SEEDS),
-    Row(
-        "learned embedding",
-        lambda c, g: SimpleEncoding([LearnedEmbedding.like(TIMES, generator=g)]),
-        ("norm",),
-        RATE,
-        seeds=SEEDS,
-    ),
+    Row("sinusoidal", by_axis(Sinusoidal, (TIMES,)), ("norm",), RATE, seeds=SEEDS),
+    Row("DFT", by_axis(DFT, (TIMES,)), ("norm",), RATE, seeds=SEEDS),
+    Row("learned embedding", by_axis(LearnedEmbedding, (TIMES,)), ("norm",), RATE, seeds=SEEDS),
 )
 
 

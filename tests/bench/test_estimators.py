@@ -10,7 +10,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 import coordnet
 from coordnet.analysis import stable_rank
-from coordnet.bench import generalized_variation, papers, peers, signals, trained
+from coordnet.bench import papers, peers, signals, trained
 from coordnet.bench.estimators import complex_
 from coordnet.bench.experiment import Case
 from coordnet.bench.quality import EXPERIMENTS
@@ -158,12 +158,12 @@ def test_total_variation_finds_a_square_from_a_few_projections():
 
 
 def test_generalized_variation_finds_a_ramp_with_a_step_where_total_variation_makes_stairs(monkeypatch):
-    monkeypatch.setattr(generalized_variation, "PRIMAL_DUAL_STEPS", 150)
+    monkeypatch.setattr(peers, "PRIMAL_DUAL_STEPS", 150)
     across = torch.arange(20.0).expand(20, 20) / 20
     ramps = torch.where(across > across.T, 0.7 * across, 1 - 0.6 * across.T).unsqueeze(-1)
     fourier = coordnet.operators.FourierSamples(torch.rand(20, 20, generator=torch.Generator().manual_seed(0)) < 0.6)
     case = Case(coordnet.Measurements.of(fourier, ramps), score=lambda estimate: psnr(estimate, ramps))
-    second = psnr(generalized_variation.total_generalized_variation(case, "fourier"), ramps)
+    second = psnr(peers.total_generalized_variation(case, "fourier"), ramps)
     assert second > psnr(peers.total_variation(case), ramps) + 1
 
 
