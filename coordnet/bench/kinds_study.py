@@ -88,13 +88,13 @@ class Kinds(BestPeerStudy):
         if options.quick and not options.only:  # one for each number of axes
             chosen = list({FIELDS[name].dimensions: name for name in reversed(chosen)}.values())
         sides = QUICK_SIDES if options.quick else FIELD_SIDES
-        cells: list[Cell] = []
-        for name, side in ((name, sides[FIELDS[name].dimensions]) for name in chosen):
-            signal = described("field", name, values_of(name, side))
-            for sampling in SAMPLINGS:
-                work = partial(measured, name, side, sampling)
-                cells += self.cells(sampling, work, options.device, signal=signal)
-        yield cells
+        cases = ((name, sides[FIELDS[name].dimensions], sampling) for name in chosen for sampling in SAMPLINGS)
+        yield [cell for case in cases for cell in self.of_field(*case, options.device)]
+
+    def of_field(self, name: str, side: int, sampling: str, device: str) -> list[Cell]:
+        """Return the cells of the default and of all peers on one field."""
+        signal = described("field", name, values_of(name, side))
+        return self.cells(sampling, partial(measured, name, side, sampling), device, signal=signal)
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the margins over the best peer as a table, every cell, and a figure."""
