@@ -382,7 +382,18 @@ def test_a_mosaic_of_the_estimate_in_another_phase_gives_the_weight(monkeypatch)
     mosaic = torch.where(known.movedim(-1, 0) > 0, truth, 0.0)
     assert plan.weighed(mosaic, estimate)[0] == 0.5
     assert torch.equal(truths[0][0], estimate)
-    assert torch.equal(truths[0][1], known.roll((1, 1), (0, 1)).movedim(-1, 0) > 0)
+    assert torch.equal(truths[0][1], known.roll(1, 1).movedim(-1, 0) > 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_mosaic_that_gives_the_weight_has_no_measured_value(monkeypatch, axis):
+    stripes = torch.eye(3).repeat(4, 1)  # one color in each row, or in each column
+    known = stripes.unsqueeze(1 - axis).expand(12, 12, 3).contiguous()
+    geometry, given = cn.MaskedLattice((12, 12), weights=known), []
+    plan = cn.Denoiser(identity).plan(cn.FourierEncoding.like(geometry), geometry)
+    monkeypatch.setattr(type(plan), "weight_for", lambda other, f: given.append(other._known) or 0.0)
+    plan.weighed(torch.zeros(3, 12, 12), torch.zeros(3, 12, 12))
+    assert torch.equal(given[0].sum(0), torch.ones(12, 12)) and not (given[0] & plan._known).any()
 
 
 @pytest.mark.parametrize(("channels", "steps"), [(3, COLOR_STEPS), (1, GRAY_STEPS)])
