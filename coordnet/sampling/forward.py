@@ -17,9 +17,11 @@ from coordnet.sampling.gap_copies import (
     MOST_COPIES,
     are_areas,
     are_clustered,
+    beside,
     copies_of_gaps,
     hide_under_gaps,
     moving_gaps,
+    outside,
 )
 
 MIN_LEFT = 20  # samples that must be left when some are hidden
@@ -91,14 +93,17 @@ class ForwardModel:
         A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
         drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
         instead: the unknown pattern is shifted, or mirrored along an axis with a gap at one end, to ``copies`` places
-        at most where much of it is known and the values vary as they do around the gaps. Of three axes or more the
-        first is time: where its frames have gaps that others have not, the gaps of some frames are laid over others.
+        at most where much of it is known and the values vary as they do around the gaps. If most are outside the known
+        ones, those beside them are hidden instead. Of three axes or more the first is time: where its frames have gaps
+        that others have not, the gaps of some frames are laid over others.
         The result is None if ``share`` is 0 or too few samples are known.
         """
         known = (self.weights > 0).any(0, keepdim=True)
         under = hide_under_gaps(known[0], generator) if self.has_moving_areas else None
         if under is not None:
             hidden = under.unsqueeze(0)
+        elif self._outside is not None:
+            hidden = beside(self._outside, known[0], generator).unsqueeze(0)
         elif self._has_holes:
             hidden = copies_of_gaps(known, values.detach(), generator, copies)
         else:
@@ -114,7 +119,7 @@ class ForwardModel:
     @property
     def hides_in_shape(self) -> bool:
         """Whether samples that ``hide`` hides have the shape of what is unknown."""
-        return self.has_moving_areas or self._has_holes
+        return self.has_moving_areas or self._has_holes or self._outside is not None
 
     @property
     def _moving(self) -> Bool[Tensor, "channels frames *space"] | None:
@@ -126,6 +131,11 @@ class ForwardModel:
     def has_moving_areas(self) -> bool:
         """Whether the first axis is time, and areas are unknown in some of its frames and known in others."""
         return self._moving is not None and are_areas(self._moving)
+
+    @cached_property
+    def _outside(self) -> Bool[Tensor, "masks *lattice"] | None:
+        """The points outside the known ones, if most unknown ones are; None where frames have gaps of their own."""
+        return outside((self.weights > 0).any(0)) if self.is_mask and self._moving is None else None
 
     @property
     def _has_holes(self) -> bool:

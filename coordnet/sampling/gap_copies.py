@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 
+import numpy as np
 import torch
 from jaxtyping import Bool
+from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 from torch.nn.functional import max_pool1d
 
@@ -25,6 +27,14 @@ MOST_COPIED = 0.3  # share of the known points that is hidden by further copies 
 ALIKE_COPIES = 0.7  # difference of the logarithms of variations up to which a further copy is hidden
 LEAST_SOUGHT = 1e-3  # mean squared difference of neighbors that is sought around copies, relative to that of all
 AROUND = 2  # steps from a gap up to which values are around it
+# Share of the unknown points that are outside the known ones, above which those beside them are hidden. On 18 fields
+# and crops of photographs with corners, two sides or all borders unknown that gains 1.3 dB in the mean over copies of
+# the gaps (each change cut at 6 dB), and on 16 other photographs with two sides or corners 0.1 dB (-1.8 to +3.7 dB),
+# where the expected PSNR is off by 4 instead of 6 dB. Of 30 random points 0.59 are outside.
+OUTSIDE = 0.6
+DEPTH = 0.9  # quantile of the distances of points outside from the known ones that is hidden beside them
+SHALLOWER = 0.2  # largest share of this depth by which a draw is shallower
+MOST_BESIDE = 0.5  # share of the known points that is hidden there at most
 
 Known = Bool[Tensor, "masks frames *space"]
 
@@ -103,6 +113,47 @@ def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
     total, *each = torch.stack(counts).tolist()
     pairs, both = sum(each[::2]), sum(each[1::2])
     return pairs > 0 and both / pairs > total / unknown.numel() + CLUSTERING
+
+
+def outside(known: Bool[Tensor, "masks *lattice"]) -> Bool[Tensor, "masks *lattice"] | None:
+    """Return the points outside the known ones of a plane or volume; None if they are few of the unknown ones.
+
+    Of those outside one orthant has no known point: they are the complement of the orthogonal convex hull (Ottmann,
+    Soisalon-Soininen and Wood 1984). In a row they are none, nor where all corners of the lattice are known.
+    """
+    axes = list(range(1, known.ndim))
+    corners = known
+    for axis in axes:
+        corners = corners[(slice(None),) * axis + (slice(None, None, max(1, known.shape[axis] - 1)),)]
+    if len(axes) < 2 or bool(corners.all()):
+        return None
+    outer = torch.zeros_like(known)
+    for flips in product((False, True), repeat=len(axes)):
+        flipped = [axis for axis, flip in zip(axes, flips, strict=True) if flip]
+        reached = known.flip(flipped).to(torch.uint8)
+        for axis in axes:
+            reached = reached.cummax(axis).values
+        outer |= (reached == 0).flip(flipped)
+    return outer if int(outer.sum()) > OUTSIDE * int((~known).sum()) else None
+
+
+def beside(
+    outer: Bool[Tensor, "masks *lattice"], known: Bool[Tensor, "masks *lattice"], generator: torch.Generator
+) -> Bool[Tensor, "masks *lattice"]:
+    """Return the known points next to those ``outside``, about as deep as these are, up to ``MOST_BESIDE``.
+
+    Between known points all candidates err about as much. How far each errs where it extrapolates is seen only beyond
+    the last points that it is shown.
+    """
+    hidden, drawn = torch.zeros_like(known), float(torch.rand(1, generator=generator, dtype=torch.float32))
+    share = 1 - SHALLOWER * drawn
+    for mask, out, result in zip(known.cpu().numpy(), outer.cpu().numpy(), hidden, strict=True):
+        if out.any() and mask.any():
+            distance = np.asarray(distance_transform_edt(~out))
+            depth = share * np.quantile(np.asarray(distance_transform_edt(~mask))[out], DEPTH)
+            near_all = distance <= min(depth, np.quantile(distance[mask], MOST_BESIDE))
+            result.copy_(torch.from_numpy(mask & near_all))
+    return hidden
 
 
 def copies_of_gaps(known: Tensor, values: Tensor, generator: torch.Generator, copies: int) -> Tensor:
