@@ -1,4 +1,4 @@
-"""Hidden samples: by their errors methods are weighed and free numbers are chosen."""
+"""Hidden samples of lattices: by their errors methods are weighed and free numbers are chosen."""
 
 import math
 from collections.abc import Sequence
@@ -12,12 +12,10 @@ from scipy.ndimage import label
 from torch import Tensor
 
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import MIN_LEFT, ForwardModel
-from coordnet.sampling.gap_blocks import PARTS, between_others, blocks_of
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.gap_copies import are_clustered
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
-from coordnet.sampling.scattered import MARGIN
 
 SHORTEST = 4  # samples along an axis with a step below which a lattice's own part is too short to judge by
 FEWEST_FRAMES = 2  # frames of that part at least where whole frames are skipped, as each is judged at all of its nodes
@@ -62,7 +60,7 @@ class HeldOut:
             known = (geometry.full_weights > 0).movedim(-1, 0).to(values.device)
             mask = ForwardModel.mask(known.unsqueeze(0).to(values))
             if others and not mask.hides_in_shape:
-                left, share = _left(known, share, others)
+                left, share = left_over(known, share, others)
                 mask = ForwardModel.mask(left.unsqueeze(0).to(values))
             hidden = mask.hide(share, torch.Generator().manual_seed(seed), values.unsqueeze(0))
             if hidden is None:
@@ -157,7 +155,7 @@ class HeldOut:
             windows = [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
             return [window for window in windows if 2 * window.shown.sum() > window.hidden.sum()]
         lengths = [s.stop - s.start for s in middle(lattice, size // count)]
-        windows = [self._window(at, lengths) for at in _spread(lattice, lengths, count)]
+        windows = [self._window(at, lengths) for at in spread_middles(lattice, lengths, count)]
         return [w for w in windows if bool(w.hidden.any())] or [self._window(self._middlemost, lengths)]
 
     @property
@@ -172,102 +170,9 @@ class HeldOut:
         begins = [min(max(0, round(at - m / 2)), n - m) // k * k for at, m, n, k in parts]
         cut = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
         inner = torch.zeros(lattice, dtype=torch.bool, device=self.hidden.device)
-        inner[_inner(cut, lattice)] = True
+        inner[inner_part(cut, lattice)] = True
         names = {name: getattr(self, name)[(..., *cut)] for name in ("values", "shown", "estimate")}
         return replace(self, part=cut, hidden=(self.hidden & inner)[(..., *cut)], **names)
-
-
-@dataclass(frozen=True)
-class HiddenPoints:
-    """Scattered samples of which some are hidden, (n, channels); the methods are those of ``HeldOut``."""
-
-    asked: Samples
-    hidden: Bool[Tensor, "n channels"]
-    blocks: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None = None  # see ``blocks_of``; None without gaps
-    is_exhausted = False
-
-    @classmethod
-    def draw(
-        cls, samples: Samples, share: float, seed: int, others: "Sequence[HiddenPoints]" = ()
-    ) -> "HiddenPoints | None":
-        """Hide a random share of the points, or a part of the blocks that are as wide as their gaps, if they have some.
-
-        Points beyond the hull of the others stay there. No point is in other parts. The result is None if too few
-        points are left. Blocks gain 0.5 dB in the mean of 70 clouds of 250 to 400 points in clusters, in tracks or
-        around a hole, and 0.2 dB of 58 clouds of other functions.
-        """
-        known = samples.geometry.full_weights.to(samples.values.device) > 0
-        left, share = _left(known, share, others)
-        blocks = others[0].blocks if others else _gap_blocks(samples.geometry)
-        if blocks is None:
-            generator = torch.Generator().manual_seed(seed)
-            drawn = torch.rand(len(known), 1, generator=generator, dtype=torch.float32) < share
-        else:
-            part = between_others(samples.geometry.positions().numpy(), blocks[1] == len(others))
-            drawn = torch.from_numpy(part)[:, None]
-        hidden = drawn.to(left.device) & left
-        if int(hidden.sum()) < 2 or int((known & ~hidden).sum()) < MIN_LEFT:
-            return None
-        return cls(samples, hidden.expand_as(samples.values), blocks)
-
-    @property
-    def is_clustered(self) -> bool:
-        """Whether whole blocks are hidden, as wide as the gaps of the points."""
-        return self.blocks is not None
-
-    @property
-    def samples(self) -> Samples:
-        """The points that were shown."""
-        return self.asked.without(self.hidden)
-
-    @property
-    def clusters(self) -> Int[np.ndarray, " hidden"]:
-        """The numbers, from 0, of the points, or of the blocks, for each hidden value: its channels err alike."""
-        rows = self.hidden.any(1).cpu().numpy()
-        number = np.cumsum(rows) - 1
-        if self.blocks is not None:
-            number[rows] = np.unique(self.blocks[0][rows], return_inverse=True)[1]
-        return number[self.hidden.nonzero()[:, 0].cpu().numpy()]
-
-    def windows(self, size: int, count: int) -> "list[HiddenPoints]":
-        """Return windows of about ``size`` nodes together, without their margins, that have hidden points.
-
-        All points are one window if the lattice has no more nodes, if an axis wraps around, and in volumes, whose
-        windows would take longer than the whole.
-        """
-        geometry = self.asked.geometry
-        wraps = any(axis.periodic for axis in geometry.axes)
-        if wraps or len(geometry.grid) > 2 or math.prod(geometry.grid) <= size:
-            return [self]
-        margin = 2 * MARGIN[len(geometry.grid)]
-        inner = middle(geometry.grid, size // count)
-        lengths = [min(s.stop - s.start + margin, n) for s, n in zip(inner, geometry.grid, strict=True)]
-        windows = (self._window(at, lengths) for at in _spread(geometry.grid, lengths, count))
-        return [window for window in windows if window is not None] or [self]
-
-    def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HiddenPoints | None":
-        """Return the points in a window, or None if too few of them are hidden or shown."""
-        geometry: Any = self.asked.geometry
-        parts = zip(middles, lengths, geometry.grid, strict=True)
-        begins = [min(max(0, round(at - m / 2)), n - m) for at, m, n in parts]
-        window = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
-        inside = geometry.inside(window).to(self.hidden.device)
-        judged = geometry.inside(_inner(window, geometry.grid)).to(self.hidden.device)
-        hidden = (self.hidden & judged[:, None])[inside]
-        if not hidden.any() or int((~hidden).sum()) < MIN_LEFT:
-            return None
-        rows = inside.cpu().numpy()
-        blocks = self.blocks and (self.blocks[0][rows], self.blocks[1][rows])
-        return HiddenPoints(geometry.within(window, self.asked.values), hidden, blocks)
-
-    def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
-        """Return the errors of a fit to what was shown, in float64."""
-        return (self.asked.geometry.at_samples(fit).double() - self.asked.values.double())[self.hidden]
-
-
-def _gap_blocks(geometry: Geometry) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None:
-    cells = geometry.cells_like_gaps
-    return None if cells is None else blocks_of(cells, PARTS)
 
 
 def outermost(known: Bool[Tensor, "channels n"]) -> Bool[Tensor, "channels n"]:
@@ -279,20 +184,20 @@ def outermost(known: Bool[Tensor, "channels n"]) -> Bool[Tensor, "channels n"]:
     return ends & known
 
 
-def _spread(lattice: Sequence[int], lengths: Sequence[int], count: int) -> list[list[float]]:
+def spread_middles(lattice: Sequence[int], lengths: Sequence[int], count: int) -> list[list[float]]:
     """Return the middles of windows: the lattice's own, and others by a sequence of low discrepancy (Roberts 2018)."""
     spread = generalized_golden_ratio(len(lattice))
     shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
     return [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
 
 
-def _inner(window: tuple[slice, ...], lattice: Sequence[int]) -> tuple[slice, ...]:
+def inner_part(window: tuple[slice, ...], lattice: Sequence[int]) -> tuple[slice, ...]:
     """Return the part of a window that is ``INNER_MARGIN`` from its inner borders."""
     sides = zip(window, lattice, strict=True)
     return tuple(slice(s.start + INNER_MARGIN * (s.start > 0), s.stop - INNER_MARGIN * (s.stop < n)) for s, n in sides)
 
 
-def _left(known: Tensor, share: float, others: "Sequence[HeldOut | HiddenPoints]") -> tuple[Tensor, float]:
+def left_over(known: Tensor, share: float, others: Sequence[Any]) -> tuple[Tensor, float]:
     """Return the known samples that are in no other hidden part, and the share of them that is one of all."""
     left = known
     for other in others:

@@ -17,7 +17,7 @@ import coordnet as cn
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.point_blocks import block_score
-from coordnet.plans.hold_out import HiddenPoints
+from coordnet.plans.hidden_points import HiddenPoints
 from coordnet.priors.plates import plate as plates
 from coordnet.priors.plates import search, tiles
 from coordnet.priors.plates.errors import FieldErrors

@@ -16,7 +16,8 @@ import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import choose_prior
 from coordnet.networks.fit_reports import StackReport
-from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints, outermost
+from coordnet.plans.hidden_points import HiddenPoints
+from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, outermost
 from coordnet.priors.local import masks
 from coordnet.priors.stack.hidden_errors import FEW_HIDDEN, RIDGE, TRUSTED, HiddenErrors, Traits, stacked_weights
 from coordnet.priors.stack.trial import MOST_FOLDS, Trial

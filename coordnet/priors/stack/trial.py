@@ -13,7 +13,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.machine import stage
-from coordnet.plans.hold_out import HeldOut, HiddenPoints
+from coordnet.plans.hidden_points import HiddenPoints
+from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
 from coordnet.priors.kriging.scale_search import KrigingParameters
