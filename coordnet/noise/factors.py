@@ -161,7 +161,9 @@ class NoiseFactors:
 
 def factors_of(windows: Windows) -> NoiseFactors:
     """Factorize the energies of a signal's windows; see the module."""
-    energy = windows.modes.abs().square().float()  # takes half the time
+    energy = windows.modes.abs().square()
+    level = energy.mean().clamp(min=torch.finfo(energy.dtype).tiny)
+    energy = (energy / level).float()  # takes half the time; without the level the squares of faint ones are 0
     energy = torch.maximum(energy, LEAST_ENERGY * energy.mean((0, 2), keepdim=True))
     flat = windows.seen.sum(1).float()
     laws = torch.stack([windows.frequency**-p for p in POWERS]) @ windows.seen.mT
@@ -186,7 +188,7 @@ def factors_of(windows: Windows) -> NoiseFactors:
         chosen = [_flattest(f, parts, share) for f, share in zip(factors, shares, strict=True)]
     flattest = factors[0].at(chosen[0])
     unlike = misfit((flattest.energy / flattest.noise)[:, _is_shown(windows.radius, windows.shape)])
-    return NoiseFactors(spectra.double(), line, unlike)
+    return NoiseFactors(level * spectra.double(), line, unlike)
 
 
 def _parts(brightness: Float[Tensor, " windows"]) -> list[Int[Tensor, " rows"]]:

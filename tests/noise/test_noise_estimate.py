@@ -237,6 +237,20 @@ def test_windows_without_any_energy_have_a_line():
     assert math.sqrt(cn.estimate_noise(picture).floor) < 0.002
 
 
+def test_the_spectra_of_faint_windows_are_those_of_others(generator):
+    signal = planted(cn.NoiseModel(floor=0.05**2), generator, size=(64, 64))[1]
+    found, faint = (factors_of(Windows.of(scale * signal.movedim(-1, 0).unsqueeze(0))) for scale in (1.0, 1e-12))
+    torch.testing.assert_close(1e24 * faint.spectra, found.spectra, rtol=1e-3, atol=0)
+    assert faint.misfit == pytest.approx(found.misfit, rel=1e-3)
+
+
+def test_values_that_hardly_differ_from_their_mean_are_denoised():
+    x = torch.linspace(0, 1, 64, dtype=torch.float64)
+    smooth = (torch.sin(5 * x[:, None]) * torch.cos(4 * x)).unsqueeze(-1)
+    expected, found = cn.denoise(smooth).signal, cn.denoise(1e6 + smooth).signal
+    torch.testing.assert_close(found - 1e6, expected, rtol=0, atol=1e-6)
+
+
 def test_clean_drawings_have_no_noise():
     drawing = torch.zeros(128, 160, 3)
     drawing[20:60, 30:90] = torch.tensor([0.9, 0.2, 0.1])
