@@ -30,7 +30,7 @@ TEXTURED = 2.5  # ratio of these ratios above which the photograph's own texture
 UNEVEN = 4.0
 WIDTHS = (0.7, 0.85, 1.0, 1.2, 1.4)  # deviations in pixels of the filter of grain
 UNEVEN_FILTERED = 1.6  # largest such ratio of filtered noise, which textures look like
-BRIGHTNESS_WEIGHTS = torch.tensor(TO_BRIGHTNESS[0], dtype=torch.float64)  # of red, green and blue
+BRIGHTNESS_WEIGHTS = torch.tensor(TO_BRIGHTNESS[0], dtype=torch.float64)  # red, green and blue
 DEVIATIONS = (1 / PEAK, 0.2)  # range of the standard deviation of brightness, from a step of 8 bits on
 HALVINGS = 10  # number of times that this range is halved, in its logarithm
 FAINT = 0.012  # standard deviation of brightness below which noise of bright pictures is not told from texture
@@ -42,13 +42,13 @@ LOUD = 0.04
 # proportional to the brightness. Demosaiced photons in eight crops have 0.98 to 1.1 or 1.2 to 10.6. White noise that is
 # clipped in the dark has up to 1.7, and is not asked.
 RISING = 1.15
-DARKEST = 1e-3  # least brightness of a window, relative to the mean, of which the variance is a multiple
+LEAST_BRIGHTNESS = 1e-3  # brightness of a window, relative to the mean, of which the variance is at least a multiple
 LEAST_KEPT = 0.02  # least share of the coefficients of noise that are not rounded to 0: else JPEG removed the noise
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What made the brightness's noise of white noise before JPEG."""
+    """A filter that turned white noise into the brightness's noise, before JPEG."""
 
     apply: Callable[[Float[np.ndarray, "height width"]], Float[np.ndarray, "height width"]]
     power: Float[Tensor, "height width"]  # spectrum that is left of white noise, of mean 1
@@ -193,7 +193,7 @@ def _flat_power(windows: Windows) -> Float[Tensor, " bands"]:
 
 def _relative_to_photons(windows: Windows) -> Windows:
     """Return windows whose energies are relative to their brightness, which the variance of photons rises with."""
-    relative = (windows.means / windows.means.mean()).clamp(min=DARKEST)
+    relative = (windows.means / windows.means.mean()).clamp(min=LEAST_BRIGHTNESS)
     return replace(windows, modes=windows.modes / relative.sqrt().unsqueeze(2))
 
 

@@ -118,8 +118,8 @@ def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
 def outside(known: Bool[Tensor, "masks *lattice"]) -> Bool[Tensor, "masks *lattice"] | None:
     """Return the points outside the known ones of a plane or volume; None if they are few of the unknown ones.
 
-    Of those outside one orthant has no known point: they are the complement of the orthogonal convex hull (Ottmann,
-    Soisalon-Soininen and Wood 1984). In a row they are none, nor where all corners of the lattice are known.
+    A point is outside if one of its orthants has no known point: it is not in the orthogonal convex hull (Ottmann,
+    Soisalon-Soininen and Wood 1984). In a row there are none, nor where all corners of the lattice are known.
     """
     axes = list(range(1, known.ndim))
     corners = known
