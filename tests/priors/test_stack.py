@@ -698,3 +698,13 @@ def test_a_row_is_compared_at_several_copies_of_its_gap():
     plans = [p.plan(FourierEncoding.like(samples), samples.geometry, dtype=torch.float64) for p in candidates]
     trial = Trial(candidates, plans, samples.values.T[None] - samples.values.mean())
     assert trial.hidden.is_row and len(trial.errors[1]) == MOST_FOLDS * 41
+
+
+@pytest.mark.slow
+def test_kriging_is_compared_on_a_small_volume_whose_windows_the_adaptive_prior_wins():
+    z, y, x = torch.meshgrid(*[torch.linspace(0, 1, 20, dtype=torch.float64)] * 3, indexing="ij")
+    smooth = (torch.sin(4 * x + 2 * y) * torch.cos(3 * z)).unsqueeze(-1)
+    known = torch.from_numpy(np.random.default_rng(1).random((20, 20, 20)) < 0.1)
+    fit = cn.fit(cn.sample(smooth, known.float()))
+    assert {c.prior: c.weight for c in fit.report.candidates}["kriging"] > 0.9
+    assert float((fit.render() - smooth)[~known].abs().max()) < 1e-3

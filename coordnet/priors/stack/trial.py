@@ -162,7 +162,8 @@ class Trial:
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that may be best in many, or on a lattice of few nodes.
 
-        Candidates that search for their numbers are compared in the last round alone.
+        Candidates that search for their numbers are compared in the last round alone; on a small volume always, since
+        most nodes of its windows are near their borders.
         """
         dims = len(samples.grid)
         alive: list[int] = list(range(len(self.candidates)))
@@ -181,7 +182,8 @@ class Trial:
             rivals = self.hidden.rivals() if self.hidden.is_hopeful or not self.hidden.holders else []
             alive = [k for k in self.errors if k in rivals or k in self.hidden.holders]
             later = [k for k in later if self._is_promising(k)]
-            if not self._is_row and (alive == self.hidden.holders or (len(alive) == 1 and not later)):
+            is_decided = alive == self.hidden.holders and not (later and self._is_small and dims > 2)
+            if not self._is_row and (is_decided or (len(alive) == 1 and not later)):
                 self.errors = {k: self.errors[k] for k in alive}
                 if any(self.plans[k].refines for k in alive):
                     self._compare(alive, [held])  # windows say less than all that its weight was found by
@@ -224,14 +226,14 @@ class Trial:
         """Find the errors of the promising candidates among ``some`` at the hidden samples of windows.
 
         If candidates were compared before, fits that hide samples themselves come first, and the others follow by their
-        earlier errors. Once a candidate is no rival any more, those that were worse than it are left out.
+        earlier errors. Once a candidate is no rival any more, those that were worse than it before are left out.
         """
         before, self.errors = {k: mean_square(e) for k, e in self.errors.items()}, {}
         self._clusters = _joined([window.clusters for window in windows])
         order = {k: 0.0 if self.plans[k].holds_out else before.get(k, math.inf) for k in some}
         for k in sorted(order, key=order.__getitem__) if before else order:
             beaten = (self.errors.keys() & before.keys()) - {*self.hidden.holders, *self.hidden.rivals()}
-            if beaten and k in before and not self.plans[k].holds_out:
+            if any(before[j] <= before.get(k, -1.0) for j in beaten) and not self.plans[k].holds_out:
                 continue
             if self._is_promising(k):
                 errors = self._errors(k, windows)
