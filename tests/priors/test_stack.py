@@ -701,7 +701,7 @@ def test_a_row_is_compared_at_several_copies_of_its_gap():
 
 
 @pytest.mark.slow
-def test_kriging_is_compared_on_a_small_volume_whose_windows_the_adaptive_prior_wins():
+def test_kriging_is_compared_on_a_volume_whose_windows_the_adaptive_prior_wins():
     z, y, x = torch.meshgrid(*[torch.linspace(0, 1, 20, dtype=torch.float64)] * 3, indexing="ij")
     smooth = (torch.sin(4 * x + 2 * y) * torch.cos(3 * z)).unsqueeze(-1)
     known = torch.from_numpy(np.random.default_rng(1).random((20, 20, 20)) < 0.1)

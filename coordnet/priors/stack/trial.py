@@ -162,8 +162,8 @@ class Trial:
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that may be best in many, or on a lattice of few nodes.
 
-        Candidates that search for their numbers are compared in the last round alone; on a small volume always, since
-        most nodes of its windows are near their borders.
+        Candidates that search for their numbers are compared in the last round alone; of volumes always, as most
+        nodes of their few windows are near the borders.
         """
         dims = len(samples.grid)
         alive: list[int] = list(range(len(self.candidates)))
@@ -182,7 +182,7 @@ class Trial:
             rivals = self.hidden.rivals() if self.hidden.is_hopeful or not self.hidden.holders else []
             alive = [k for k in self.errors if k in rivals or k in self.hidden.holders]
             later = [k for k in later if self._is_promising(k)]
-            is_decided = alive == self.hidden.holders and not (later and self._is_small and dims > 2)
+            is_decided = alive == self.hidden.holders and not (later and dims > 2)
             if not self._is_row and (is_decided or (len(alive) == 1 and not later)):
                 self.errors = {k: self.errors[k] for k in alive}
                 if any(self.plans[k].refines for k in alive):
