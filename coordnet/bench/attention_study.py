@@ -64,7 +64,7 @@ def ablation(name: str, build: Build, options: tuple[str, ...], parameters: Mapp
     return Row(name, build, options, parameters, seeds=ABLATION_SEEDS, **more)
 
 
-SINUSOIDS = by_axis(Sinusoidal, SQUARE, features=TOKEN_FEATURES // 2)  # of the row, beside those of the column
+SINUSOIDS = by_axis(Sinusoidal, SQUARE, features=TOKEN_FEATURES // 2)  # sinusoids of the row and of the column
 DIGITS = (
     Row("none", lambda c, g: None, ("rate",)),
     Row("learned embedding", by_axis(LearnedEmbedding, LINE, features=TOKEN_FEATURES), axes=LINE),
