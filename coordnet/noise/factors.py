@@ -162,7 +162,7 @@ class NoiseFactors:
 def factors_of(windows: Windows) -> NoiseFactors:
     """Factorize the energies of a signal's windows; see the module."""
     energy = windows.modes.abs().square()
-    level = energy.mean().clamp(min=torch.finfo(energy.dtype).tiny)
+    level = energy.mean().clamp(min=torch.finfo(energy.dtype).tiny).log2().floor().exp2()  # divides without rounding
     energy = (energy / level).float()  # takes half the time; without the level the squares of faint ones are 0
     energy = torch.maximum(energy, LEAST_ENERGY * energy.mean((0, 2), keepdim=True))
     flat = windows.seen.sum(1).float()
