@@ -1,4 +1,4 @@
-"""Hidden samples of masks that have the shape of what is unknown: gaps of other frames, and copies of holes."""
+"""Hidden samples like what is unknown: under gaps of other frames, in copies of holes, or beside points outside."""
 
 import math
 from collections.abc import Iterable, Iterator

@@ -226,14 +226,14 @@ class Trial:
         """Find the errors of the promising candidates among ``some`` at the hidden samples of windows.
 
         If candidates were compared before, fits that hide samples themselves come first, and the others follow by their
-        earlier errors. Once a candidate is no rival any more, those that were worse than it before are left out.
+        earlier errors. Once a candidate is no rival any more, those that were worse than it are left out.
         """
         before, self.errors = {k: mean_square(e) for k, e in self.errors.items()}, {}
         self._clusters = _joined([window.clusters for window in windows])
         order = {k: 0.0 if self.plans[k].holds_out else before.get(k, math.inf) for k in some}
         for k in sorted(order, key=order.__getitem__) if before else order:
             beaten = (self.errors.keys() & before.keys()) - {*self.hidden.holders, *self.hidden.rivals()}
-            if any(before[j] <= before.get(k, -1.0) for j in beaten) and not self.plans[k].holds_out:
+            if beaten and k in before and not self.plans[k].holds_out:
                 continue
             if self._is_promising(k):
                 errors = self._errors(k, windows)
